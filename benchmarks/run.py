@@ -1,0 +1,113 @@
+"""Compare kvzip with other codecs on the same dumps in the same run. See README.md beside this file."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import peers
+from bits import bits_per_value
+from dumps import Dump, default_dumps, read_dump
+from machine import cores, machine_line
+from report import markdown, plain, record, write_between_markers
+from trials import Unit, measure_peaks, run_rounds, spread, units_of
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dumps", nargs="+", type=Path, metavar="FILE", help="safetensors files")
+    parser.add_argument("--codecs", nargs="+", metavar="NAME", help=f"of {', '.join(peers.REGISTRY)}")
+    parser.add_argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default 1,2)")
+    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="measured rounds (default 5)")
+    parser.add_argument("--no-peaks", action="store_true", help="leave out the children that measure memory")
+    parser.add_argument("--temp-dir", type=Path, help="where files are written (default: the system's)")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything measured")
+    parser.add_argument("--markdown", type=Path, metavar="OUT", help="write tables between OUT's markers")
+    parsed = parser.parse_args()
+    parsed.codecs = parsed.codecs or list(peers.REGISTRY)
+    for name in set(parsed.codecs) - set(peers.REGISTRY):
+        parser.error(f"unknown codec: {name}; choose from {', '.join(peers.REGISTRY)}")
+    if parsed.repeat < 1:
+        parser.error("--repeat: at least 1")
+    try:
+        parsed.threads = [int(part) for part in parsed.threads.split(",")]
+    except ValueError:
+        parser.error(f"--threads: {parsed.threads} is no list of numbers; write 1,2")
+    return parsed
+
+
+def main() -> None:
+    """Measure, print, write."""
+    options = arguments()
+    result: dict[str, Any] = {
+        "machine": machine_line(),
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "repeat": options.repeat,
+        "dumps": [],
+    }
+    if max(options.threads) > cores():
+        say(f"note: {max(options.threads)} threads on {cores()} cores")
+    for path in options.dumps or default_dumps():
+        result["dumps"].append(measure(read_dump(path), options))
+    print(plain(result))
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    if options.markdown:
+        write_between_markers(options.markdown, markdown(result))
+
+
+def measure(dump: Dump, options: argparse.Namespace) -> dict[str, Any]:
+    """Run all codecs on one dump and return its record."""
+    size = len(dump.data)
+    units = units_of(installed(options.codecs, dump.dtype), options.threads)
+    with tempfile.TemporaryDirectory(dir=options.temp_dir) as name:
+        folder = Path(name)
+        copies = run_rounds(dump, units, options.repeat, folder, say)
+        for unit in units:
+            after_rounds(dump, unit, folder, peaks=not options.no_peaks)
+    return {
+        "name": dump.name,
+        "bytes": size,
+        "dtype": dump.dtype,
+        "copy": spread(size, copies),
+        "results": [record(dump, unit) for unit in units],
+    }
+
+
+def installed(names: list[str], dtype: str) -> list[peers.Codec]:
+    """Make the named codecs; those that cannot be imported are named and left out."""
+    codecs = []
+    for name in names:
+        try:
+            codecs.append(peers.make(name, dtype))
+        except ImportError as error:
+            say(f"left out: {name}: {error}")
+    if not codecs:
+        raise SystemExit("no codec left to run; pip install 'kvzip[bench]'")
+    return codecs
+
+
+def after_rounds(dump: Dump, unit: Unit, folder: Path, *, peaks: bool) -> None:
+    """Fill in what needs no clock: peak memory, and for kvzip the bits of keys and values."""
+    if peaks:
+        say(f"{dump.name}: peak memory {unit.codec.name}, {unit.threads} threads")
+        measure_peaks(dump, unit, folder)
+    if unit.codec.level is not None:
+        container = folder / "container.kvz"
+        container.write_bytes(unit.packed)
+        unit.bits = bits_per_value(container)
+
+
+def say(line: str) -> None:
+    """Tell what is going on, beside the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""rANS with 32-bit states and 16-bit words on interleaved lanes (J. Duda, arXiv:1311.2540; word-based as by F. Giesen).
+
+Symbol ``i`` of a run belongs to lane ``i mod lanes``; all lanes share one stream of words, read in symbol order:
+
+    state x of a lane, 2^16 <= x < 2^32
+    encode (last symbol first)   while x >= freq << (32 - bits): emit x & 0xffff, x >>= 16     at most one word
+                                 x = (x // freq << bits) + start + x % freq
+    decode (first symbol first)  slot = x & (2^bits - 1), the symbol is the one whose interval holds it
+                                 x = freq * (x >> bits) + slot - start
+                                 if x < 2^16: x = x << 16 | next word
+
+An encoder may start a lane at any ``2^16 + r`` with ``r < 2^16``: the decoder ends there, so each lane carries 16 bits
+of payload for nothing. A symbol's interval travels as one 32-bit *code*, ``start << 16 | freq``; ``bits <= 15``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from kvzip.coder.memory import peek, poke
+
+LANE_FLOOR = 1 << 16
+MAX_LANES_LOG2 = 7
+MAX_TABLE_BITS = 15
+
+
+def lanes_log2(symbols: int) -> int:
+    """The lanes that pay for a run of ``symbols``: each costs about a byte, so at least 1024 symbols a lane."""
+    return max(0, min(MAX_LANES_LOG2, (symbols >> 10).bit_length() - 1))
+
+
+def reciprocals(bits: int) -> NDArray[np.uint64]:
+    """For every ``freq <= 2^bits``, m with ``x // freq == x * m >> (32 + bits)`` for all ``x < freq << (32 - bits)``.
+
+    m = floor(2^(32+bits) / freq) + 1 exceeds the true ratio by e/freq with e <= freq, so the product is exact while
+    x * e < 2^(32+bits), which ``x < freq << (32 - bits)`` and ``freq <= 2^bits`` ensure; and it stays below 2^64.
+    """
+    freq = np.arange((1 << bits) + 1, dtype=np.uint64)
+    freq[0] = 1
+    return np.uint64(1 << (32 + bits)) // freq + np.uint64(1)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def encode_lanes(codes, count, lanes_log2, bits, reciprocal, states, words):  # type: ignore[no-untyped-def]
+    """Code ``codes[:count]`` backwards; return the index of the first word in use, words fill up from the end.
+
+    ``states`` (1 << lanes_log2, uint32 in uint64) holds the start states and receives the final ones.
+    ``words`` needs room for ``count + 1`` words. Never fails once every code's ``freq`` is in 1..2^bits.
+    """
+    at = np.int64(len(words))
+    lane_mask = np.int64((1 << lanes_log2) - 1)
+    lift = np.uint64(32 - bits)
+    shift = np.uint64(32 + bits)
+    up = np.uint64(bits)
+    low16 = np.uint64(0xFFFF)
+    for i in range(count - 1, -1, -1):
+        code = np.uint64(peek(codes, i))
+        freq = code & low16
+        start = code >> np.uint64(16)
+        lane = i & lane_mask
+        x = peek(states, lane)
+        poke(words, at - 1, np.uint16(x & low16))
+        full = x >= freq << lift
+        at -= np.int64(full)
+        x = x >> np.uint64(16) if full else x
+        q = (x * peek(reciprocal, freq)) >> shift
+        poke(states, lane, (q << up) + start + (x - q * freq))
+    return at

@@ -1,0 +1,137 @@
+"""Inputs: a file, a fifo or standard input, read forward without mmap.
+
+Never mapped: a file on a network that shrinks would end the program with SIGBUS instead of one line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import itertools
+import os
+import stat
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from kvzip.errors import DumpError, OptionError
+from kvzip.files.faults import reading, shown
+from kvzip.files.guarded import BUFFER, GuardedReader
+from kvzip.files.placement import is_temporary
+
+_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
+_NAMES_COMPARED = 10_000
+
+
+class FileSource:
+    """One input; open from construction to the end of its ``with`` block.
+
+    path: a path, or the string "-" for standard input (``Path("-")`` is a file of that name).
+    file: the bytes, buffered: ``read`` and ``readinto`` give short counts only at the end; it has ``peek``.
+    size: bytes from the first to the last, None for pipes and devices.
+    stat: the status at the start, None for a stand-in of standard input that has none.
+    name: for messages.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = None if path == "-" else Path(path)
+        self.name = "standard input" if self.path is None else shown(self.path)
+        stream = _standard_input() if self.path is None else _open(self.path, self.name)
+        self.stat = _status(stream)
+        regular = self.stat is not None and stat.S_ISREG(self.stat.st_mode)
+        self._start = stream.tell() if regular else None
+        self.size = None
+        if self.stat is not None and self._start is not None:
+            self.size = max(0, self.stat.st_size - self._start)
+        self._raw = GuardedReader(stream, self.name, position=self._start, owned=self.path is not None)
+        self.file = io.BufferedReader(self._raw, BUFFER)
+
+    def __enter__(self) -> FileSource:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; standard input stays open."""
+        self.file.close()
+
+    @property
+    def count(self) -> int:
+        """Bytes taken from the system so far, some of them perhaps still in the buffer."""
+        return self._raw.count
+
+    def check_unchanged(self) -> None:
+        """Raise DumpError if the file is no longer what it was when it was opened; pipes pass.
+
+        Call it after the last read, and before the source is removed.
+        """
+        if self.stat is None or self.size is None or self._start is None:
+            return
+        with reading(self.name):
+            now = os.fstat(self._raw.fileno())
+        read_to = self._raw.position if self._raw.ended else self.stat.st_size
+        if min(now.st_size, read_to) < self.stat.st_size:
+            problem = "it shrank"
+        elif max(now.st_size, read_to) > self.stat.st_size:
+            problem = "it grew"
+        elif now.st_mtime_ns != self.stat.st_mtime_ns:
+            problem = "it was written to"
+        elif self.path is not None and not _leads_to(self.path, now):
+            problem = "another file took its name"
+        else:
+            return
+        raise DumpError(
+            f"changed while it was read: {self.name}: {problem}; try again once its writer is done"
+        )
+
+
+def missing(path: Path) -> DumpError:
+    """The line for a file that is not there, with the nearest name that is."""
+    try:
+        with os.scandir(path.parent) as entries:
+            names = [entry.name for entry in itertools.islice(entries, _NAMES_COMPARED)]
+    except OSError:
+        return DumpError(f"no such folder: {shown(path.parent)}; check the path")
+    near = difflib.get_close_matches(path.name, [name for name in names if not is_temporary(name)], 1)
+    hint = f"did you mean {shown(path.with_name(near[0]))}?" if near else "check the name"
+    return DumpError(f"no such file: {shown(path)}; {hint}")
+
+
+def _open(path: Path, name: str) -> BinaryIO:
+    with reading(name):
+        try:
+            if stat.S_ISDIR(os.stat(path).st_mode):
+                raise DumpError(
+                    f"it is a folder: {name}; add -r for the files below it, or compress it as a whole"
+                )
+            return io.FileIO(os.open(path, _READ), "rb")
+        except FileNotFoundError:
+            raise missing(path) from None
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:
+        raise OptionError("standard input is closed; name a file")
+    if sys.stdin.isatty():
+        raise OptionError("standard input is a terminal; name a file or pipe one in")
+    buffer: Any = sys.stdin.buffer
+    stream: BinaryIO = getattr(buffer, "raw", buffer)  # Python's own buffer would read ahead of ours
+    return stream
+
+
+def _status(stream: BinaryIO) -> os.stat_result | None:
+    try:
+        return os.fstat(stream.fileno())
+    except (OSError, AttributeError):  # memory in place of a file
+        return None
+
+
+def _leads_to(path: Path, info: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), info)
+    except OSError:
+        return False

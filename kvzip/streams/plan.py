@@ -1,0 +1,161 @@
+"""How an extent is cut: the same plan for encoder and decoder, derived from the extent and the block size alone.
+
+A *slab* is a run of the extent's bytes that is a box in its axes: full inside some axis, a range along it, one index
+outside of it. A slab holds tokens of one or more streams; groups of neighbouring streams in it are *blocks*, each
+coded by itself. The blocks that hold the same streams at successive tokens form a *chain*; they share windows and are
+coded in order, while chains are independent of each other.
+
+    (head 8) (token 32768) (channel 128)         slabs of 8192 tokens of one head, 4 in a chain, 8 chains
+    (token 32768) (head 8) (channel 128)         slabs of 1024 tokens of 8 heads, one block a head, 32 in a chain
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.streams.extent import OPAQUE_ROW, Extent
+
+GROUP_BYTES = 1 << 18  # a slab is shared out among blocks of about this size or larger
+
+
+@dataclass(frozen=True)
+class Slab:
+    """``nbytes`` of the extent from byte ``start``: a box of ``shape`` (the axes' sizes inside the slab)."""
+
+    start: int
+    nbytes: int
+    shape: tuple[int, ...]
+    first_stream: int
+    full_tokens: int  # tokens in the longest slab of its chains
+    last_of_chain: bool
+
+
+@dataclass(frozen=True)
+class Block:
+    """Streams ``first .. first + len(names) - 1`` of a slab: an array (streams, tokens, channels).
+
+    ``names`` are the streams' numbers in the order of ``Extent.stream_names``; the first of them names the chain.
+    """
+
+    first: int
+    names: tuple[int, ...]
+    tokens: int
+    channels: int
+    last_of_chain: bool
+
+    @property
+    def chain(self) -> int:
+        """What the blocks of a chain have in common."""
+        return self.names[0]
+
+    @property
+    def streams(self) -> int:
+        """Number of streams."""
+        return len(self.names)
+
+
+def slabs(extent: Extent, block_bytes: int) -> Iterator[Slab]:
+    """The slabs in file order; together they are the extent."""
+    if extent.opaque:
+        step = max(1, block_bytes // extent.itemsize)
+        for at in range(0, extent.elements, step):
+            count = min(step, extent.elements - at)
+            last = at + count == extent.elements
+            yield Slab(at * extent.itemsize, count * extent.itemsize, (count,), 0, step, last)
+        return
+    sizes = [size for _, size in extent.axes]
+    cut, inside = _cut_axis(sizes, extent.itemsize, block_bytes)
+    step = max(1, block_bytes // inside)
+    labels = [label for label, _ in extent.axes]
+    token = labels.index("token")
+    full = min(step, sizes[cut]) if cut == token else 1 if cut > token else sizes[token]
+    at = 0
+    for outer in np.ndindex(*sizes[:cut]):
+        for low in range(0, sizes[cut], step):
+            count = min(step, sizes[cut] - low)
+            shape = (*(1 for _ in outer), count, *sizes[cut + 1 :])
+            index = (*outer, low, *(0 for _ in sizes[cut + 1 :]))
+            last = index[token] + shape[token] == sizes[token]
+            yield Slab(at, count * inside, shape, _stream_index(labels, sizes, index), full, last)
+            at += count * inside
+
+
+def _cut_axis(sizes: list[int], itemsize: int, block_bytes: int) -> tuple[int, int]:
+    """The axis along which slabs are ranges, and the bytes of one step of it; never the channel axis."""
+    cut, inside = len(sizes) - 2, sizes[-1] * itemsize
+    while cut > 0 and inside * sizes[cut] <= block_bytes:
+        inside *= sizes[cut]
+        cut -= 1
+    return cut, inside
+
+
+def _stream_index(labels: list[str], sizes: list[int], index: tuple[int, ...]) -> int:
+    """Number of the stream at ``index`` in the order of ``Extent.stream_names``."""
+    number = 0
+    for label, size, at in zip(labels, sizes, index, strict=True):
+        if label not in ("token", "channel"):
+            number = number * size + at
+    return number
+
+
+def blocks_of(extent: Extent, slab: Slab) -> list[Block]:
+    """The blocks of a slab: its streams in equal shares, the same share in every slab of a chain."""
+    if extent.opaque:
+        return [Block(0, (0,), -(-slab.shape[0] // OPAQUE_ROW), OPAQUE_ROW, slab.last_of_chain)]
+    labels = [label for label, _ in extent.axes]
+    tokens, channels = slab.shape[labels.index("token")], slab.shape[-1]
+    names = _names_inside(extent, slab)
+    share = max(1, GROUP_BYTES // (slab.full_tokens * channels * extent.itemsize))
+    return [
+        Block(first, tuple(names[first : first + share]), tokens, channels, slab.last_of_chain)
+        for first in range(0, len(names), share)
+    ]
+
+
+def _names_inside(extent: Extent, slab: Slab) -> list[int]:
+    """For each stream of the slab, its number among the extent's streams."""
+    labels = [label for label, _ in extent.axes]
+    keep = [i for i, label in enumerate(labels) if label not in ("token", "channel")]
+    if not keep:
+        return [0]
+    grid = np.zeros(tuple(slab.shape[i] for i in keep), np.int64)
+    scale = 1
+    for place in range(len(keep) - 1, -1, -1):
+        axis = np.arange(slab.shape[keep[place]]) * scale
+        grid += axis.reshape(-1, *(1 for _ in keep[place + 1 :]))
+        scale *= extent.axes[keep[place]][1]
+    return [int(n) + slab.first_stream for n in grid.ravel()]
+
+
+def gather(extent: Extent, slab: Slab, data: Any) -> NDArray[Any]:
+    """The slab's values as (streams, tokens, channels), contiguous; opaque data as (1, rows, 256), zero-padded."""
+    values = np.frombuffer(data, f"<u{extent.itemsize}")
+    if extent.opaque:
+        rows = -(-len(values) // OPAQUE_ROW)
+        if rows * OPAQUE_ROW != len(values):
+            values = np.concatenate([values, np.zeros(rows * OPAQUE_ROW - len(values), values.dtype)])
+        return values.reshape(1, rows, OPAQUE_ROW)
+    order = _stream_major(extent)
+    box = values.reshape(slab.shape).transpose(order)
+    return np.ascontiguousarray(box.reshape(-1, box.shape[-2], box.shape[-1]))
+
+
+def scatter(extent: Extent, slab: Slab, streams: NDArray[Any]) -> bytes | memoryview:
+    """The inverse of ``gather``: the slab's bytes."""
+    if extent.opaque:
+        return memoryview(streams.reshape(-1)[: slab.shape[0]]).cast("B")
+    order = _stream_major(extent)
+    box = streams.reshape([slab.shape[axis] for axis in order])
+    return memoryview(np.ascontiguousarray(box.transpose(np.argsort(order))).reshape(-1)).cast("B")
+
+
+def _stream_major(extent: Extent) -> list[int]:
+    labels = [label for label, _ in extent.axes]
+    streams = [i for i, label in enumerate(labels) if label not in ("token", "channel")]
+    return [*streams, labels.index("token"), labels.index("channel")]

@@ -1,0 +1,143 @@
+"""The estimator's arithmetic: decayed counts to smoothed probabilities to a table of frequencies.
+
+One *window* is one array of counts for one class of channels of one stream. Everything is integer:
+
+    counts[257]   int64   decayed occurrences of each symbol, in units of the current increment; [256] counts escapes
+    probs[257]    int64   smoothed probability, 24 fractional bits
+    codes[257]    uint32  start << 16 | freq of the symbols that have a frequency, 0 of those that escape
+    slots[2^bits] uint16  the symbol of every slot (decoder only)
+
+Decay multiplies the *increment* by 1/alpha each token instead of every count by alpha; counts and increment are
+shifted down together when the increment nears its ceiling. The escape stands for every symbol without a frequency.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+ESCAPE = 256
+WINDOW = 257  # entries of counts, probs and codes: 256 symbols and the escape
+PROB_BITS = 24
+INCREMENT_START = 1 << 16
+INCREMENT_CEILING = 1 << 30
+INCREMENT_FLOOR = 16
+TOTAL_CEILING = 1 << 38
+RECIPROCAL_BITS = 62
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def renormalise(counts, first, classes, increment):  # type: ignore[no-untyped-def]
+    """Shift the windows ``first .. first+classes-1`` down until increment and totals are small; return increment."""
+    while True:
+        heaviest = np.int64(0)
+        for k in range(first, first + classes):
+            total = np.int64(0)
+            for s in range(WINDOW):
+                total += counts[k, s]
+            heaviest = max(heaviest, total)
+        if increment < INCREMENT_CEILING and heaviest < TOTAL_CEILING:
+            return increment
+        for k in range(first, first + classes):
+            for s in range(WINDOW):
+                counts[k, s] >>= 4
+        increment = max(np.int64(INCREMENT_FLOOR), increment >> 4)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def widen(counts, k, span):  # type: ignore[no-untyped-def]
+    """The sum of window ``k``'s counts; grow ``span[k]``, the range of symbols ever counted, to hold them all."""
+    total = np.int64(0)
+    for s in range(ESCAPE):
+        total += counts[k, s]
+    inside = np.int64(0)
+    for s in range(span[k, 0], span[k, 1]):
+        inside += counts[k, s]
+    if inside != total:
+        for s in range(ESCAPE):
+            if counts[k, s] > 0:
+                span[k, 0] = min(span[k, 0], s)
+                span[k, 1] = max(span[k, 1], s + 1)
+    return total + counts[k, ESCAPE]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def smooth(counts, probs, k, low, high, total, beta):  # type: ignore[no-untyped-def]
+    """P <- beta * P + (1 - beta) * C / sum C, by the reciprocal of the sum; a window's first P is C / sum C."""
+    if total == 0:
+        return
+    reciprocal = (np.int64(1) << RECIPROCAL_BITS) // total
+    known = probs[k, ESCAPE]
+    for s in range(low, high):
+        known += probs[k, s]
+    keep = np.int64(0) if known == 0 else beta
+    for s in range(low, high):
+        estimate = (counts[k, s] * reciprocal) >> (RECIPROCAL_BITS - PROB_BITS)
+        probs[k, s] = (keep * probs[k, s] + (65536 - keep) * estimate) >> 16
+    estimate = (counts[k, ESCAPE] * reciprocal) >> (RECIPROCAL_BITS - PROB_BITS)
+    probs[k, ESCAPE] = (keep * probs[k, ESCAPE] + (65536 - keep) * estimate) >> 16
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def quantise(probs, k, low, high, bits, freq):  # type: ignore[no-untyped-def]
+    """Frequencies that sum to 2^bits: a symbol below half a slot has none and escapes, the others at least 1.
+
+    What is left over goes to the most frequent symbol; what is missing comes from the larger ones, an eighth of
+    each at a time. The escape always keeps at least 1, so only the escape's frequency can reach 2^bits.
+    """
+    half = np.int64(1) << (PROB_BITS - 1)
+    left = np.int64(1) << bits
+    for s in range(low, high):
+        scaled = probs[k, s] << bits
+        f = max(scaled >> PROB_BITS, np.int64(scaled >= half))
+        freq[s] = f
+        left -= f
+    freq[ESCAPE] = max(np.int64(1), (probs[k, ESCAPE] << bits) >> PROB_BITS)
+    left -= freq[ESCAPE]
+    if left > 0:
+        best = np.int64(ESCAPE)
+        most = np.int64(0)
+        for s in range(low, high):
+            if freq[s] > most:
+                most = freq[s]
+                best = np.int64(s)
+        freq[best] += left
+    while left < 0:
+        for s in range(low, high):
+            take = min((freq[s] + 6) >> 3, freq[s] - 1, -left)
+            if take > 0:
+                freq[s] -= take
+                left += take
+        take = min(freq[ESCAPE] - 1, -left)
+        freq[ESCAPE] -= take
+        left += take
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def rewrite(codes, slots, k, low, high, freq, decoding):  # type: ignore[no-untyped-def]
+    """Rewrite the cumulative (and the decoder's slots) between the first and the last frequency that changed.
+
+    Symbols come in order, the escape last. Return 1 if anything changed.
+    """
+    first = np.int64(low)
+    while first < high and np.int64(codes[k, first] & np.uint32(0xFFFF)) == freq[first]:
+        first += 1
+    last = np.int64(high)  # stands for the escape
+    if np.int64(codes[k, ESCAPE] & np.uint32(0xFFFF)) == freq[ESCAPE]:
+        if first == high:
+            return 0
+        last -= 1
+        while np.int64(codes[k, last] & np.uint32(0xFFFF)) == freq[last]:
+            last -= 1
+    start = np.int64(0)
+    for s in range(low, first):
+        start += freq[s]
+    for at in range(first, last + 1):
+        s = ESCAPE if at == high else at
+        f = freq[s]
+        codes[k, s] = np.uint32((start << 16) | f) if f > 0 else np.uint32(0)
+        if decoding:
+            for slot in range(start, start + f):
+                slots[k, slot] = np.uint16(s)
+        start += f
+    return 1
