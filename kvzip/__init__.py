@@ -1,1 +1,74 @@
-"""kvzip."""
+"""Lossless compression of dumped KV caches.
+
+    kvzip.compress("prompt.safetensors", "prompt.safetensors.kvz")
+    kvzip.decompress("prompt.safetensors.kvz", "copy.safetensors")
+    with kvzip.open("prompt.safetensors.kvz") as container:
+        for layer in container.layers(): ...
+        container.tensor("layers.3.key").bits
+    kvzip.stats("prompt.safetensors")
+
+Everything below loads on first use, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kvzip.errors import (
+    ContainerError,
+    DumpError,
+    KvzipError,
+    OptionError,
+    TargetError,
+    UnsupportedError,
+)
+from kvzip.version import __version__
+
+if TYPE_CHECKING:
+    from kvzip.api import compress, decompress
+    from kvzip.api import open_container as open
+    from kvzip.pipeline.compress import Report
+    from kvzip.pipeline.reader import Layer, Reader, Tensor
+    from kvzip.pipeline.stats import Stats, stats
+
+__all__ = [
+    "ContainerError",
+    "DumpError",
+    "KvzipError",
+    "Layer",
+    "OptionError",
+    "Reader",
+    "Report",
+    "Stats",
+    "TargetError",
+    "Tensor",
+    "UnsupportedError",
+    "__version__",
+    "compress",
+    "decompress",
+    "open",
+    "stats",
+]
+
+_HOMES = {
+    "compress": ("kvzip.api", "compress"),
+    "decompress": ("kvzip.api", "decompress"),
+    "open": ("kvzip.api", "open_container"),
+    "stats": ("kvzip.pipeline.stats", "stats"),
+    "Stats": ("kvzip.pipeline.stats", "Stats"),
+    "Report": ("kvzip.pipeline.compress", "Report"),
+    "Layer": ("kvzip.pipeline.reader", "Layer"),
+    "Reader": ("kvzip.pipeline.reader", "Reader"),
+    "Tensor": ("kvzip.pipeline.reader", "Tensor"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from where it lives (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kvzip' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value

@@ -1,7 +1,7 @@
 """The two ways numbers and strings are written into a container, read back without trusting a single length.
 
-    varint   unsigned LEB128, 7 bits a byte, least significant first, at most 64 bits, no superfluous zero byte
-    bytes    varint length, then the bytes
+varint   unsigned LEB128, 7 bits a byte, least significant first, at most 64 bits, no superfluous zero byte
+bytes    varint length, then the bytes
 """
 
 from __future__ import annotations

@@ -78,7 +78,9 @@ class Chain:
             split(flat, *self.turn, plane.shift, (1 << plane.width) - 1, cut)
             symbols.append(cut)
             kinds.append(self._kind(number, plane, cut))
-        packed = [pack(s, p.width) for s, p, kind in zip(symbols, self.planes, kinds, strict=True) if kind == RAW]
+        packed = [
+            pack(s, p.width) for s, p, kind in zip(symbols, self.planes, kinds, strict=True) if kind == RAW
+        ]
         raw = np.concatenate(packed) if packed else EMPTY
         sections = []
         for number, (kind, cut) in enumerate(zip(kinds, symbols, strict=True)):
@@ -121,7 +123,9 @@ class Chain:
         plans = [self._read_plane(cursor, number, count, tokens) for number in range(len(self.planes))]
         head = cursor.at
         symbols, carried = self._decode_planes(cursor, plans, tokens, count)
-        left = sum(_packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW)
+        left = sum(
+            _packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW
+        )
         rest = np.frombuffer(cursor.take(left - sum(map(len, carried))), np.uint8)
         cursor.finish()
         raw = np.concatenate([rest, *reversed(carried)]) if carried else rest
@@ -219,7 +223,9 @@ class Chain:
         """Symbols of the coded planes, and the raw bytes that their start states carried."""
         symbols: dict[int, NDArray[np.uint8]] = {}
         carried: list[NDArray[np.uint8]] = []
-        left = sum(_packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW)
+        left = sum(
+            _packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW
+        )
         for number, plan in enumerate(plans):
             if plan.kind < CONTINUED:
                 continue

@@ -57,9 +57,7 @@ def planes_of(dtype: Dtype, symbol_bits: int, modelled: bool) -> tuple[Plane, ..
     out: list[Plane] = []
     top = bits
     for width in cuts:
-        out.append(
-            Plane(top - width, _fields(dtype, top, width), modelled and bits - top < symbol_bits)
-        )
+        out.append(Plane(top - width, _fields(dtype, top, width), modelled and bits - top < symbol_bits))
         top -= width
     return tuple(out)
 

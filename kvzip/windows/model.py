@@ -54,7 +54,11 @@ class PlaneModel:
     def __init__(
         self, streams: int, channels: int, classes: int, fields: Fields, parameters: Parameters
     ) -> None:
-        self.streams, self.channels, self.classes = streams, channels, min(classes, 1 << (channels - 1).bit_length())
+        self.streams, self.channels, self.classes = (
+            streams,
+            channels,
+            min(classes, 1 << (channels - 1).bit_length()),
+        )
         self.fields, self.parameters = fields, parameters
         windows = streams * self.classes
         self.class_of = np.zeros(streams * channels, np.uint8)
@@ -105,7 +109,11 @@ class PlaneModel:
             flat = flat[: len(self.class_of) * bits].reshape(-1, bits)
             self.class_of[:] = flat @ (1 << np.arange(bits, dtype=np.uint8))
         step = self.fields.bytes_per_class if self.parameters.prior_weight else 0
-        specs = [opening[packed + i * step : packed + (i + 1) * step] for i in range(len(self.counts))] if step else []
+        specs = (
+            [opening[packed + i * step : packed + (i + 1) * step] for i in range(len(self.counts))]
+            if step
+            else []
+        )
         for spec in specs:
             if (self.fields.exponent and spec[0] >= SHAPES) or (self.fields.sign and spec[-1] >= 16):
                 raise ContainerError(f"{where} names a prior that does not exist; the container is damaged")
@@ -129,7 +137,9 @@ class PlaneModel:
 
     # -- coding
 
-    def encode(self, symbols: Bytes, tokens: NDArray[np.int64], carried: Bytes, measure: bool = False) -> Coded:
+    def encode(
+        self, symbols: Bytes, tokens: NDArray[np.int64], carried: Bytes, measure: bool = False
+    ) -> Coded:
         """Code flat symbols, stream after stream. ``carried`` (2 bytes a lane, or none) rides in the start states."""
         count = len(symbols)
         literals = np.empty(count + 1, np.uint8)

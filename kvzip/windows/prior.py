@@ -34,7 +34,24 @@ SHAPE_BITS = 15
 ESCAPE_MASS = 16  # of 2^16
 REACH = 4  # exponents to either side of the mean that are tried as reference
 # round(2^16 / (1 + exp(-t))) for 16 values of t evenly spaced from -6 to 6
-SIGN_LEVELS = (162, 360, 795, 1743, 3757, 7812, 15170, 26300, 39236, 50366, 57724, 61779, 63793, 64741, 65176, 65374)
+SIGN_LEVELS = (
+    162,
+    360,
+    795,
+    1743,
+    3757,
+    7812,
+    15170,
+    26300,
+    39236,
+    50366,
+    57724,
+    61779,
+    63793,
+    64741,
+    65176,
+    65374,
+)
 
 SIGN_MIDDLES = [(a + b) // 2 for a, b in pairwise(SIGN_LEVELS)]
 

@@ -1,0 +1,215 @@
+"""The Python interface: memory, paths and file objects through the same pipeline as the command line."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO, overload
+
+from kvzip.container.structures import DIRECTORY, DUMP, Member
+from kvzip.errors import OptionError
+from kvzip.files import DirectoryTarget, FileSource, FileTarget, members
+from kvzip.pipeline.compress import MemberInput, Report, compress_members
+from kvzip.pipeline.decompress import Opening, decompress_members
+from kvzip.pipeline.options import Options, Progress
+from kvzip.pipeline.reader import Reader
+
+PathLike = str | os.PathLike[str]
+Source = bytes | bytearray | memoryview | PathLike | BinaryIO
+Target = PathLike | BinaryIO
+
+
+@overload
+def compress(source: Source, target: None = None, **options: Any) -> bytes: ...
+@overload
+def compress(source: Source, target: Target, **options: Any) -> Report: ...
+def compress(
+    source: Source,
+    target: Target | None = None,
+    *,
+    level: int = 3,
+    threads: int = 0,
+    force: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> bytes | Report:
+    """Compress a safetensors dump.
+
+    source: the dump's bytes, its path, a directory of dumps, or a binary file at its start.
+    target: a path (written whole or not at all; ``force`` overwrites), a binary file, or None to return bytes.
+    options: the parameters of the estimator by name (alpha, beta, theta_low, theta_new, n_update, warmup, drift,
+        symbol_bits, classes, ...), ``preset``, ``layout``, ``verify``, ``block_log2``.
+
+    Raises DumpError for bad input, OptionError for bad options, TargetError where writing fails.
+    """
+    chosen = Options.make(level, threads, **options)
+    if target is None:
+        memory = io.BytesIO()
+        _compress(source, memory, chosen, progress)
+        return memory.getvalue()
+    if isinstance(target, str | os.PathLike):
+        inputs = [source] if isinstance(source, str | os.PathLike) else []
+        with FileTarget(target, force=force, inputs=inputs) as file:
+            report = _compress(source, file.file, chosen, progress)
+            file.commit()
+        return report
+    return _compress(source, target, chosen, progress)
+
+
+def _compress(source: Source, out: BinaryIO, options: Options, progress: Progress | None) -> Report:
+    if isinstance(source, str | os.PathLike) and Path(source).is_dir():
+        return compress_members(
+            directory_inputs(Path(source)), out, options, directory=True, progress=progress
+        )
+    return compress_members([_input(source)], out, options, progress=progress)
+
+
+@contextmanager
+def _input(source: Source) -> Iterator[MemberInput]:
+    if isinstance(source, str | os.PathLike):
+        with file_input(source) as opened:
+            yield opened
+    elif isinstance(source, bytes | bytearray | memoryview):
+        view = memoryview(source).cast("B")
+        yield MemberInput(io.BytesIO(view), "input", size=len(view))
+    else:
+        yield MemberInput(_readinto(source), str(getattr(source, "name", "input")))
+
+
+def _readinto(file: BinaryIO) -> BinaryIO:
+    """The file itself if it can read into a buffer, else a small wrapper that can."""
+    return file if hasattr(file, "readinto") else io.BufferedReader(_Reads(file))  # type: ignore[arg-type]
+
+
+class _Reads(io.RawIOBase):
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def file_input(path: PathLike, name: str = "") -> Iterator[MemberInput]:
+    """A dump in a file ("-": standard input), checked at the end not to have changed under the reader."""
+    with FileSource(path) as source:
+        yield MemberInput(source.file, source.name, name, source.size)
+        source.check_unchanged()
+
+
+def directory_inputs(root: Path) -> Iterator[Any]:
+    """Every file below a directory as a member; files that do not call themselves dumps may be anything."""
+    for name, path in members(root).files:
+        yield _member_input(name, path)
+
+
+@contextmanager
+def _member_input(name: str, path: Path) -> Iterator[MemberInput]:
+    with file_input(path, name) as source:
+        source.is_dump = name.endswith(".safetensors") or looks_like_dump(source.file)
+        yield source
+
+
+def looks_like_dump(file: Any) -> bool:
+    """Whether a file with another suffix starts like a safetensors dump."""
+    head = file.peek(9)[:9]
+    length = int.from_bytes(head[:8], "little")
+    return len(head) == 9 and 2 <= length <= 100_000_000 and head[8:9] in (b"{", b" ", b"\n", b"\t", b"\r")
+
+
+@overload
+def decompress(source: Source, target: None = None, **options: Any) -> bytes: ...
+@overload
+def decompress(source: Source, target: Target, **options: Any) -> Report: ...
+def decompress(
+    source: Source,
+    target: Target | None = None,
+    *,
+    threads: int = 0,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> bytes | Report:
+    """Restore what ``compress`` was given, byte for byte.
+
+    source: the container's bytes, path, or a binary file at its start.
+    target: a path (of a directory if one was compressed), a binary file, or None to return bytes.
+
+    Raises ContainerError if the container is damaged; nothing is then left at a target path.
+    """
+    with _container(source) as (file, where):
+        opening = Opening.of(file, where)
+        if isinstance(target, str | os.PathLike):
+            inputs = [source] if isinstance(source, str | os.PathLike) else []
+            return restore(opening, target, threads, force=force, inputs=inputs, progress=progress)
+        if opening.start.source == DIRECTORY:
+            raise OptionError(f"{where}: holds a directory; name a target path")
+        out = io.BytesIO() if target is None else target
+        report = decompress_members(opening, lambda member, _: nullcontext(out), threads, progress=progress)
+        return out.getvalue() if target is None else report  # type: ignore[attr-defined]
+
+
+def restore(
+    opening: Opening,
+    target: PathLike,
+    threads: int = 0,
+    *,
+    force: bool = False,
+    inputs: Any = (),
+    like: os.stat_result | None = None,
+    progress: Progress | None = None,
+    parents: bool = False,
+) -> Report:
+    """Restore a container to a path: a file, or a directory if one was compressed."""
+    if opening.start.source == DIRECTORY:
+        with DirectoryTarget(target, force=force, inputs=inputs, parents=parents) as folder:
+            report = decompress_members(
+                opening, lambda member, _: folder.create(member.name), threads, progress=progress
+            )
+            folder.commit()
+        return report
+    with FileTarget(target, force=force, like=like, inputs=inputs, parents=parents) as file:
+        report = decompress_members(opening, single(file.file), threads, progress=progress)
+        file.commit()
+    return report
+
+
+def single(out: BinaryIO | None) -> Any:
+    """A ``create`` for containers of one file."""
+
+    def create(member: Member, number: int) -> Any:
+        if number or member.nature != DUMP:
+            raise OptionError("the container holds several files; name a directory with -o")
+        return nullcontext(out)
+
+    return create
+
+
+@contextmanager
+def _container(source: Source) -> Iterator[tuple[BinaryIO, str]]:
+    if isinstance(source, str | os.PathLike):
+        with FileSource(source) as opened:
+            yield opened.file, opened.name
+    elif isinstance(source, bytes | bytearray | memoryview):
+        yield io.BytesIO(source), "input"
+    else:
+        yield source, str(getattr(source, "name", "input"))
+
+
+def open_container(source: PathLike | BinaryIO, *, threads: int = 0) -> Reader:
+    """Open a container for random access: ``tensor(name)``, ``layers()``, ``names()``."""
+    if isinstance(source, str | os.PathLike):
+        opened = FileSource(source)
+        try:
+            return Reader(opened.file, opened.name, threads)
+        except BaseException:
+            opened.close()
+            raise
+    return Reader(source, str(getattr(source, "name", "input")), threads, owned=False)

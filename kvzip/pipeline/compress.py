@@ -1,0 +1,228 @@
+"""dump -> tensors -> (layer, head) streams -> planes -> windows -> range coder -> container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from kvzip.blocks.codec import Chain
+from kvzip.container.structures import DIRECTORY, DUMP, OTHER_FILE, SINGLE, BlockHead, Member, Start
+from kvzip.container.writer import ContainerWriter
+from kvzip.dumps.safetensors import Header, read_header
+from kvzip.errors import DumpError, KvzipError
+from kvzip.pipeline.options import Options, Progress
+from kvzip.pipeline.schedule import ChainPool
+from kvzip.streams.describe import extents_of, opaque_bytes
+from kvzip.streams.extent import Extent
+from kvzip.streams.plan import Block, blocks_of, gather, slabs
+
+PIECE = 1 << 20
+
+
+@dataclass
+class MemberInput:
+    """A file to compress: its bytes from the start, how to name it, and its size where the header does not say."""
+
+    file: BinaryIO
+    where: str  # for messages
+    name: str = ""  # in the container
+    size: int | None = None
+    is_dump: bool = True
+
+
+@dataclass
+class ChainRecord:
+    """What a finished chain leaves behind for the statistics."""
+
+    member: int
+    extent: Extent
+    block: Block
+    chain: Chain
+
+
+@dataclass
+class Report:
+    """What a run did: bytes of the source, bytes of the container; chains if they were asked for."""
+
+    source_bytes: int = 0
+    container_bytes: int = 0
+    members: int = 0
+    chains: list[ChainRecord] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        """Source bytes per container byte."""
+        return self.source_bytes / max(1, self.container_bytes)
+
+
+Coded = tuple[BlockHead, bytes, int]
+
+
+class Compressor:
+    """One container in the making. ``observe`` keeps every chain, with code lengths, in the report."""
+
+    def __init__(
+        self,
+        out: BinaryIO,
+        options: Options,
+        *,
+        directory: bool,
+        progress: Progress | None,
+        observe: bool = False,
+    ) -> None:
+        start = Start(
+            DIRECTORY if directory else SINGLE, options.block_log2, options.level, options.parameters
+        )
+        self.options, self.progress, self.observe = options, progress, observe
+        self.writer = ContainerWriter(out, start)
+        self.report = Report()
+        self.done = 0  # bytes of values written as blocks
+
+    def add(self, source: MemberInput, pool: ChainPool[Coded]) -> None:
+        """Read a file to its end and append it."""
+        header = read_header(source.file, source.where) if source.is_dump else None
+        member = self._describe(source, header)
+        self.writer.member(member)
+        digest = xxhash.xxh3_128(member.header)
+        for number, extent in enumerate(member.extents):
+            self._extent(source, number, extent, pool, digest)
+        for coded in pool.results(everything=True):
+            self._write(coded)
+        if source.file.read(1):
+            raise DumpError(
+                f"{source.where}: more bytes follow than the header describes ({member.size}); "
+                "the file is damaged or no dump, write it again"
+            )
+        self.report.source_bytes += member.size
+        self.report.members += 1
+        self.writer.end_member(digest.digest())
+
+    def close(self) -> Report:
+        """End the container."""
+        self.writer.close()
+        self.report.container_bytes = self.writer.written
+        return self.report
+
+    def _describe(self, source: MemberInput, header: Header | None) -> Member:
+        if header is None:
+            size = source.size or 0
+            return Member(source.name, OTHER_FILE, size, b"", opaque_bytes(size))
+        size = len(header.raw) + header.data_size
+        if source.size is not None and source.size < size:
+            raise _cut(source.where, source.size, size)
+        if source.size is not None and source.size > size:
+            raise DumpError(
+                f"{source.where}: {source.size - size} bytes follow the data that the header describes; "
+                "the file is damaged or no dump, write it again"
+            )
+        symbol_bits = self.options.parameters.symbol_bits
+        extents = extents_of(header, source.name or source.where, self.options.layout, symbol_bits)
+        return Member(source.name, DUMP, size, header.raw, extents)
+
+    def _extent(
+        self, source: MemberInput, number: int, extent: Extent, pool: ChainPool[Coded], digest: Any
+    ) -> None:
+        """Read an extent slab by slab and hand its blocks to the pool."""
+        chains: dict[int, Chain] = {}
+        checks: dict[int, Chain] = {}
+        count = 0
+        for slab in slabs(extent, 1 << self.options.block_log2):
+            data = _read(source, slab.nbytes)
+            digest.update(data)
+            values = gather(extent, slab, data)
+            for block in blocks_of(extent, slab):
+                chain = chains.get(block.chain) or self._open_chain(extent, block, chains)
+                twin = checks.setdefault(block.chain, self._chain(extent)) if self.options.verify else None
+                part = values[block.first : block.first + block.streams]
+                work = _Encode(chain, twin, part, block, number, count, source.where)
+                pool.submit((id(self), number, block.chain), part.nbytes, work, block.last_of_chain)
+                count += 1
+                if block.last_of_chain:
+                    chains.pop(block.chain), checks.pop(block.chain, None)
+            for coded in pool.results():
+                self._write(coded)
+
+    def _chain(self, extent: Extent) -> Chain:
+        return Chain(extent, self.options.parameters, self.observe)
+
+    def _open_chain(self, extent: Extent, block: Block, chains: dict[int, Chain]) -> Chain:
+        chain = chains[block.chain] = self._chain(extent)
+        if self.observe:
+            self.report.chains.append(ChainRecord(self.report.members, extent, block, chain))
+        return chain
+
+    def _write(self, coded: Coded) -> None:
+        head, payload, nbytes = coded
+        self.writer.block(head, payload)
+        self.done += nbytes
+        if self.progress:
+            self.progress(self.done, self.writer.written)
+
+
+@dataclass
+class _Encode:
+    """The work of one block: runs on a pool thread."""
+
+    chain: Chain
+    twin: Chain | None
+    values: NDArray[Any]
+    block: Block
+    extent: int
+    number: int
+    where: str
+
+    def __call__(self) -> Coded:
+        check = xxhash.xxh3_64_intdigest(np.ascontiguousarray(self.values).data)
+        payload = self.chain.encode(self.values)
+        if self.twin is not None:
+            where = f"{self.where}: block {self.number} of tensor {self.extent}"
+            if not np.array_equal(self.twin.decode(memoryview(payload), self.block, where), self.values):
+                raise KvzipError(
+                    f"{where} did not survive --verify; the source is untouched, please report this"
+                )
+        return BlockHead(self.extent, self.number, check), payload, self.values.nbytes
+
+
+def _read(source: MemberInput, count: int) -> bytearray:
+    """Exactly ``count`` bytes of a file."""
+    data = bytearray(count)
+    view = memoryview(data)
+    got = 0
+    while got < count:
+        step = source.file.readinto(view[got:])  # type: ignore[attr-defined]
+        if not step:
+            raise DumpError(
+                f"{source.where}: ends {count - got} bytes early; the dump is incomplete, fetch it again"
+            )
+        got += step
+    return data
+
+
+def _cut(where: str, size: int, whole: int) -> DumpError:
+    return DumpError(
+        f"{where}: has {size} of the {whole} bytes its header describes; the dump is incomplete, fetch it again"
+    )
+
+
+def compress_members(
+    members: Iterable[AbstractContextManager[MemberInput]] | Iterator[AbstractContextManager[MemberInput]],
+    out: BinaryIO,
+    options: Options,
+    *,
+    directory: bool = False,
+    progress: Progress | None = None,
+    observe: bool = False,
+) -> Report:
+    """Compress files, one after the other, into one container written to ``out`` in one pass."""
+    compressor = Compressor(out, options, directory=directory, progress=progress, observe=observe)
+    with ChainPool[Coded](options.threads, options.budget) as pool:
+        for member in members:
+            with member as source:
+                compressor.add(source, pool)
+    return compressor.close()

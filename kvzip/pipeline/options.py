@@ -1,0 +1,59 @@
+"""What a caller may choose, and what a run reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kvzip.container.structures import BLOCK_BYTES_LOG2
+from kvzip.errors import OptionError
+from kvzip.pipeline.schedule import available_threads
+from kvzip.windows.parameters import DEFAULT_LEVEL, Parameters, parameters_for
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes of the source done, bytes of the container) now and then."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a compression. Build them with ``make``."""
+
+    level: int = DEFAULT_LEVEL
+    threads: int = 0
+    parameters: Parameters = field(default_factory=lambda: parameters_for(DEFAULT_LEVEL))
+    layout: str | None = None
+    block_log2: int = BLOCK_BYTES_LOG2
+    verify: bool = False
+
+    @property
+    def budget(self) -> int:
+        """Bytes of values that may be in flight."""
+        return in_flight_budget(self.threads, self.block_log2)
+
+    @classmethod
+    def make(
+        cls,
+        level: int = DEFAULT_LEVEL,
+        threads: int = 0,
+        *,
+        preset: str | None = None,
+        layout: str | None = None,
+        block_log2: int = BLOCK_BYTES_LOG2,
+        verify: bool = False,
+        **settings: float | None,
+    ) -> Options:
+        """Check everything a user may give; OptionError names the option and its range.
+
+        ``settings`` are those of ``windows.parameters.SETTINGS`` by name (alpha, beta, theta_low...).
+        """
+        if not 0 <= threads <= 1024:
+            raise OptionError(f"--threads {threads}: must be from 0 (all cores) to 1024")
+        if not 12 <= block_log2 <= 26:
+            raise OptionError(f"--block-size 2^{block_log2}: must be from 2^12 to 2^26 bytes")
+        parameters = parameters_for(level, preset, **settings)
+        return cls(level, threads, parameters, layout, block_log2, verify)
+
+
+def in_flight_budget(threads: int, block_log2: int) -> int:
+    """Enough blocks in flight to keep every thread busy while the next slabs are read."""
+    return (2 * (threads or available_threads()) + 2) << block_log2

@@ -1,0 +1,193 @@
+"""Random access: one tensor by name, or layer after layer, from a container in a seekable file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.container import records
+from kvzip.container.records import END_MAGIC, TRAILER, RecordReader
+from kvzip.container.structures import BlockHead, Index, Member
+from kvzip.dtypes import DTYPES
+from kvzip.dumps.safetensors import Header, TensorEntry, parse_header
+from kvzip.errors import ContainerError, KvzipError
+from kvzip.pipeline.decompress import Decoded, ExtentDecoder, Opening
+from kvzip.pipeline.schedule import ChainPool
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor's bits. ``bits`` has the tensor's shape, as unsigned integers of the element's width.
+
+    Packed types (F4, F6) come as flat bytes. ``layer`` is None and ``kind`` empty where no layout knew them.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    bits: NDArray[Any]
+    member: str = ""
+    layer: int | None = None
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The tensors of one layer, by name; ``index`` is None for tensors that belong to no layer."""
+
+    index: int | None
+    tensors: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """Where a tensor is and what it is, without its data."""
+
+    member: int
+    extent: int
+    entry: TensorEntry
+    offset: int  # of its first byte inside the extent
+    layer: int | None
+    kind: str
+
+
+class Reader:
+    """An open container. Use it as a context manager, or call ``close``."""
+
+    def __init__(self, file: BinaryIO, where: str, threads: int = 0, owned: bool = True) -> None:
+        self.file, self.where, self.threads, self._owned = file, where, threads, owned
+        self.start = Opening.of(file, where).start
+        self.index = self._read_index()
+        self.members = [self._read_member(offset) for offset, _ in self.index.members]
+        self.headers = [self._header(member) for member in self.members]
+        self._infos = {(i.member, i.entry.name): i for i in self._locate()}
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file if this reader opened it."""
+        if self._owned:
+            self.file.close()
+
+    def infos(self) -> list[TensorInfo]:
+        """Every tensor, in file order."""
+        return list(self._infos.values())
+
+    def names(self) -> list[str]:
+        """The tensors' names, in file order; in a directory each as ``member:name``."""
+        return [self._full_name(info) for info in self.infos()]
+
+    def tensor(self, name: str) -> Tensor:
+        """Decode one tensor, and nothing else but what its windows need. KvzipError if there is none."""
+        for info in self.infos():
+            if name in (self._full_name(info), info.entry.name):
+                return self._load(info)
+        raise KvzipError(f"{self.where}: has no tensor {name!r}; `kvzip list` shows the names")
+
+    def layers(self) -> Iterator[Layer]:
+        """Layer after layer in ascending order, holding one layer in memory; tensors of no layer come last."""
+        by_layer: dict[int | None, list[TensorInfo]] = {}
+        for info in self.infos():
+            by_layer.setdefault(info.layer, []).append(info)
+        for layer in sorted(by_layer, key=lambda n: (n is None, n)):
+            yield Layer(layer, {self._full_name(info): self._load(info) for info in by_layer[layer]})
+
+    def _full_name(self, info: TensorInfo) -> str:
+        member = self.members[info.member].name
+        return f"{member}:{info.entry.name}" if member else info.entry.name
+
+    def _load(self, info: TensorInfo) -> Tensor:
+        entry = info.entry
+        dtype = DTYPES[entry.dtype]
+        data = self._extent_bytes(info)[info.offset : info.offset + entry.stop - entry.start]
+        bits = np.frombuffer(data, f"<u{dtype.container_bytes}")
+        if dtype.bits >= 8:
+            bits = bits.reshape(entry.shape)
+        member = self.members[info.member].name
+        return Tensor(entry.name, entry.dtype, entry.shape, bits, member, info.layer, info.kind)
+
+    def _extent_bytes(self, info: TensorInfo) -> bytearray:
+        """Decode an extent whole."""
+        if info.entry.start == info.entry.stop:
+            return bytearray()
+        extent = self.members[info.member].extents[info.extent]
+        reader = RecordReader.at(self.file, self.where, self.index.members[info.member][1][info.extent])
+        decoder = ExtentDecoder(extent, self.start, self.where)
+        out = bytearray()
+        with ChainPool[Decoded](self.threads, 1 << 62) as pool:
+            for count, (slab, blocks, block) in enumerate(decoder.plan()):
+                record = reader.next()
+                head, payload = BlockHead.split(record.payload, self.where)
+                if record.type != records.BLOCK or (head.extent, head.number) != (info.extent, count):
+                    raise reader.damaged(record.offset, "is out of order")
+                pool.submit(
+                    block.chain, 0, decoder.work(head, payload, slab, blocks, block), block.last_of_chain
+                )
+                _collect(pool, decoder, out, everything=False)
+            _collect(pool, decoder, out, everything=True)
+        return out
+
+    def _read_index(self) -> Index:
+        if not self.file.seekable():
+            raise KvzipError(f"{self.where}: random access needs a file, not a pipe; decompress it instead")
+        size = self.file.seek(0, 2)
+        self.file.seek(max(0, size - TRAILER))
+        trailer = self.file.read(TRAILER)
+        at = int.from_bytes(trailer[:8], "little")
+        if trailer[8:] != END_MAGIC or at >= size:
+            raise ContainerError(f"{self.where}: has no index at its end; it was cut short, get a whole copy")
+        record = RecordReader.at(self.file, self.where, at).next()
+        if record.type != records.INDEX:
+            raise ContainerError(f"{self.where}: the trailer points to no index; the container is damaged")
+        return Index.from_bytes(record.payload, self.where)
+
+    def _read_member(self, offset: int) -> Member:
+        reader = RecordReader.at(self.file, self.where, offset)
+        record = reader.next()
+        if record.type != records.MEMBER:
+            raise reader.damaged(offset, "should be a file's")
+        return Member.from_bytes(record.payload, self.where)
+
+    def _header(self, member: Member) -> Header | None:
+        return parse_header(member.header, self.where) if member.header else None
+
+    def _locate(self) -> Iterator[TensorInfo]:
+        """Each tensor of each member with the extent that holds it."""
+        for number, (member, header) in enumerate(zip(self.members, self.headers, strict=True)):
+            if len(self.index.members[number][1]) != len(member.extents):
+                raise ContainerError(
+                    f"{self.where}: the index does not fit the tensors; the container is damaged"
+                )
+            at, extent = 0, 0
+            for entry in header.entries if header else ():
+                while extent < len(member.extents) and at + member.extents[extent].nbytes <= entry.start:
+                    at += member.extents[extent].nbytes
+                    extent += 1
+                if entry.start == entry.stop:
+                    yield TensorInfo(number, extent, entry, 0, None, "")
+                    continue
+                if extent == len(member.extents) or entry.stop > at + member.extents[extent].nbytes:
+                    raise ContainerError(
+                        f"{self.where}: tensors and data do not fit; the container is damaged"
+                    )
+                known = member.extents[extent]
+                layer = known.layer if known.layer >= 0 else None
+                yield TensorInfo(number, extent, entry, entry.start - at, layer, known.kind)
+
+
+def _collect(pool: ChainPool[Decoded], decoder: ExtentDecoder, out: bytearray, everything: bool) -> None:
+    for decoded in pool.results(everything):
+        data = decoder.slab_bytes(decoded)
+        if data is not None:
+            out += data

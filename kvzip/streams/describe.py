@@ -1,0 +1,74 @@
+"""From a dump's header to the extents of its data: which tensors are streams, which are opaque, what is merged.
+
+Tensors with a layout become one extent each; the rest become opaque extents, neighbours of one type joined while
+they are small, as are tensors too small to carry a block of their own. Empty tensors need none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvzip.dtypes import DTYPES, Dtype
+from kvzip.dumps.safetensors import Header, TensorEntry
+from kvzip.layouts.registry import TensorLayout, recognise
+from kvzip.planes.split import default_symbol_bits
+from kvzip.streams.extent import KINDS, MAX_AXES, MAX_CHANNELS, Extent
+
+SMALL = 1 << 10  # bytes: a smaller tensor is joined with its neighbours, whatever it is
+JOINED = 1 << 16  # bytes: an opaque tensor below this is joined with the one before it
+
+
+def extents_of(header: Header, path: str, layout: str | None, symbol_bits: int) -> tuple[Extent, ...]:
+    """The extents that cover the data section of a dump, in order. ``symbol_bits`` 0 takes each type's default."""
+    layouts = recognise(header.entries, path, layout)
+    out: list[Extent] = []
+    at = 0
+    joinable = False
+    for entry in header.entries:
+        size = entry.stop - entry.start
+        if size == 0 or entry.stop <= at:
+            continue  # nothing, or a second name for the bytes before
+        at = entry.stop
+        extent = _extent(entry, layouts.get(entry.name), symbol_bits)
+        if joinable and extent.opaque and size < JOINED and out[-1].dtype == extent.dtype:
+            out[-1] = replace(out[-1], elements=out[-1].elements + extent.elements)
+        else:
+            out.append(extent)
+        joinable = extent.opaque
+    return tuple(out)
+
+
+def opaque_bytes(size: int) -> tuple[Extent, ...]:
+    """The extent of a file that is no dump."""
+    return (Extent(DTYPES["U8"], size),) if size else ()
+
+
+def _extent(entry: TensorEntry, layout: TensorLayout | None, symbol_bits: int) -> Extent:
+    """One tensor's extent."""
+    dtype = DTYPES[entry.dtype]
+    size = entry.stop - entry.start
+    elements = size // dtype.container_bytes
+    if layout is None or size < SMALL or not _fits(layout):
+        return Extent(dtype, elements, symbol_bits=8)
+    dtype = _modelled_as(dtype)
+    return Extent(
+        dtype,
+        elements,
+        tuple((axis.label, axis.size) for axis in layout.axes),
+        -1 if layout.layer is None else layout.layer,
+        layout.kind if layout.kind in KINDS else "",
+        max(8, min(symbol_bits or default_symbol_bits(dtype), 8 * dtype.container_bytes)),
+    )
+
+
+def _modelled_as(dtype: Dtype) -> Dtype:
+    """A U8 cache is an fp8 cache under another tag: its bytes are read as E4M3. The header is left alone."""
+    return DTYPES["F8_E4M3"] if dtype.name == "U8" else dtype
+
+
+def _fits(layout: TensorLayout) -> bool:
+    return (
+        len(layout.axes) <= MAX_AXES
+        and layout.axes[-1].size <= MAX_CHANNELS
+        and (layout.layer or 0) < 1 << 32
+    )
