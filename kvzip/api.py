@@ -61,9 +61,7 @@ def compress(
 
 def _compress(source: Source, out: BinaryIO, options: Options, progress: Progress | None) -> Report:
     if isinstance(source, str | os.PathLike) and Path(source).is_dir():
-        return compress_members(
-            directory_inputs(Path(source)), out, options, directory=True, progress=progress
-        )
+        return compress_members(directory_inputs(Path(source)), out, options, directory=True, progress=progress)
     return compress_members([_input(source)], out, options, progress=progress)
 
 

@@ -25,16 +25,17 @@ from numpy.typing import NDArray
 from kvzip.coder.rans import MAX_LANES_LOG2, lanes_log2
 from kvzip.errors import UnsupportedError
 from kvzip.planes.split import Plane, lay, pack, planes_of, split, trailing_zero_rows, turn_back, unpack
-from kvzip.streams.extent import OPAQUE_ROW, Extent
+from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block
 from kvzip.windows import loop
 from kvzip.windows.lengths import entropy
-from kvzip.windows.model import Coded, PlaneModel
+from kvzip.windows.model import Bytes, Coded, PlaneModel
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_varint
 
 STORED, WINDOWS = 0, 1
 RAW, CONSTANT, CONTINUED, FRESH = range(4)
+TOKENS_PER_CLASS = 16  # a block's streams get one class of channels per so many tokens, at most
 SAMPLE = 4096  # symbols looked at to decide whether a tried plane could pay
 WORTH, WORTH_MODELLED = 248, 253  # in 1/256 of a plane's width: what its sampled entropy must stay below
 EMPTY = np.zeros(0, np.uint8)
@@ -78,9 +79,7 @@ class Chain:
             split(flat, *self.turn, plane.shift, (1 << plane.width) - 1, cut)
             symbols.append(cut)
             kinds.append(self._kind(number, plane, cut))
-        packed = [
-            pack(s, p.width) for s, p, kind in zip(symbols, self.planes, kinds, strict=True) if kind == RAW
-        ]
+        packed = [pack(s, p.width) for s, p, kind in zip(symbols, self.planes, kinds, strict=True) if kind == RAW]
         raw = np.concatenate(packed) if packed else EMPTY
         sections = []
         for number, (kind, cut) in enumerate(zip(kinds, symbols, strict=True)):
@@ -89,7 +88,7 @@ class Chain:
                 head.append(int(cut[0]))
             elif kind != RAW:
                 carried = _carried(len(raw), len(cut))
-                coded, opening = self._encode_plane(number, cut, tokens, raw[len(raw) - carried :])
+                coded, opening = self._encode_plane(number, cut, values.shape, tokens, raw[len(raw) - carried :])
                 raw = raw[: len(raw) - carried]
                 head.append(coded.lanes_log2)
                 put_varint(head, len(coded.words))
@@ -120,12 +119,10 @@ class Chain:
             raise UnsupportedError(f"{where} is coded by method {method}, unknown here; use a newer kvzip")
         tokens = self._read_tails(cursor, block)
         count = int(tokens.sum()) * block.channels
-        plans = [self._read_plane(cursor, number, count, tokens) for number in range(len(self.planes))]
+        plans = [self._read_plane(cursor, number, count, shape) for number in range(len(self.planes))]
         head = cursor.at
         symbols, carried = self._decode_planes(cursor, plans, tokens, count)
-        left = sum(
-            _packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW
-        )
+        left = sum(_packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW)
         rest = np.frombuffer(cursor.take(left - sum(map(len, carried))), np.uint8)
         cursor.finish()
         raw = np.concatenate([rest, *reversed(carried)]) if carried else rest
@@ -160,7 +157,7 @@ class Chain:
         kept = [values[i, : tokens - tail].reshape(-1) for i, tail in enumerate(tails.tolist())]
         return np.concatenate(kept), tokens - tails
 
-    def _kind(self, number: int, plane: Plane, symbols: NDArray[np.uint8]) -> int:
+    def _kind(self, number: int, plane: Plane, symbols: Bytes) -> int:
         """How a plane is coded in this block; a plane that leaves the windows loses its model."""
         kind = CONTINUED if number in self.models else FRESH
         if len(symbols) == 0:
@@ -174,16 +171,16 @@ class Chain:
         return kind
 
     def _encode_plane(
-        self, number: int, symbols: NDArray[np.uint8], tokens: NDArray[np.int64], carried: NDArray[np.uint8]
+        self, number: int, symbols: Bytes, shape: tuple[int, ...], tokens: NDArray[np.int64], carried: Bytes
     ) -> tuple[Coded, bytes]:
         """Code a plane's symbols with its model, made now if there is none; return its opening too."""
         opening = b""
         if number not in self.models:
-            self.models[number] = self._new_model(number, tokens)
+            self.models[number] = self._new_model(number, shape)
             opening = self.models[number].open(symbols, tokens)
         return self.models[number].encode(symbols, tokens, carried, self.measure), opening
 
-    def _account(self, head: bytearray, sections: list[NDArray[Any]], raw: NDArray[np.uint8]) -> None:
+    def _account(self, head: bytearray, sections: list[NDArray[Any]], raw: Bytes) -> None:
         self.tally.spend("side", len(head))
         self.tally.spend("coded", sum(section.nbytes for section in sections))
         self.tally.spend("raw", len(raw))
@@ -197,7 +194,7 @@ class Chain:
             tokens -= [cursor.varint(block.tokens) for _ in range(block.streams)]
         return tokens
 
-    def _read_plane(self, cursor: Cursor, number: int, count: int, tokens: NDArray[np.int64]) -> _PlanePlan:
+    def _read_plane(self, cursor: Cursor, number: int, count: int, shape: tuple[int, ...]) -> _PlanePlan:
         """A plane's entry in the head; opens its model if the entry says so."""
         plan = _PlanePlan(cursor.u8())
         if plan.kind == CONSTANT:
@@ -212,20 +209,18 @@ class Chain:
             raise cursor.damaged("has too many lanes")
         if plan.kind == FRESH:
             self._close(number)
-            model = self._new_model(number, tokens)
+            model = self._new_model(number, shape)
             model.reopen(bytes(cursor.take(model.opening_size())), cursor.where)
             self.models[number] = model
         return plan
 
     def _decode_planes(
         self, cursor: Cursor, plans: list[_PlanePlan], tokens: NDArray[np.int64], count: int
-    ) -> tuple[dict[int, NDArray[np.uint8]], list[NDArray[np.uint8]]]:
+    ) -> tuple[dict[int, Bytes], list[Bytes]]:
         """Symbols of the coded planes, and the raw bytes that their start states carried."""
-        symbols: dict[int, NDArray[np.uint8]] = {}
-        carried: list[NDArray[np.uint8]] = []
-        left = sum(
-            _packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW
-        )
+        symbols: dict[int, Bytes] = {}
+        carried: list[Bytes] = []
+        left = sum(_packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW)
         for number, plan in enumerate(plans):
             if plan.kind < CONTINUED:
                 continue
@@ -259,10 +254,12 @@ class Chain:
 
     # -- models
 
-    def _new_model(self, number: int, tokens: NDArray[np.int64]) -> PlaneModel:
-        channels = self.extent.axes[-1][1] if self.extent.axes else OPAQUE_ROW
-        classes = 1 if self.extent.opaque else self.parameters.classes
-        return PlaneModel(len(tokens), channels, classes, self.planes[number].fields, self.parameters)
+    def _new_model(self, number: int, shape: tuple[int, ...]) -> PlaneModel:
+        """A model for a block of ``shape`` (streams, tokens, channels): few tokens carry few classes."""
+        streams, tokens, channels = shape
+        most = 1 if self.extent.opaque else self.parameters.classes
+        classes = min(most, 1 << max(0, (tokens // TOKENS_PER_CLASS).bit_length() - 1))
+        return PlaneModel(streams, channels, classes, self.planes[number].fields, self.parameters)
 
     def _close(self, number: int | None = None) -> None:
         """Drop one model, or all, keeping their counters."""
@@ -296,7 +293,7 @@ def _packed(count: int, width: int) -> int:
     return (count * width + 7) // 8
 
 
-def _could_pay(symbols: NDArray[np.uint8], plane: Plane) -> bool:
+def _could_pay(symbols: Bytes, plane: Plane) -> bool:
     """Whether a sample's order-0 entropy is below the plane's width by enough to be worth coding."""
     if plane.modelled and plane.width < 8:
         return True

@@ -37,9 +37,7 @@ def _store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
         data = context.make_array(array)(context, builder, arguments[0]).data
         wide = context.cast(builder, arguments[1], index, types.intp)
         pointer = cgutils.gep(builder, data, wide)
-        context.pack_value(
-            builder, array.dtype, context.cast(builder, arguments[2], value, array.dtype), pointer
-        )
+        context.pack_value(builder, array.dtype, context.cast(builder, arguments[2], value, array.dtype), pointer)
         return context.get_dummy_value()
 
     return types.void(array, index, value), codegen

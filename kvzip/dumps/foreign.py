@@ -64,9 +64,7 @@ _EMPTY = Foreign("an empty file", "write or fetch the dump again")
 _HTML = Foreign("a web page or XML message, not a dump", "the download failed: fetch the file again")
 _JSON = Foreign("JSON text, not a dump", "give kvzip the .safetensors file beside it")
 _TEXT = Foreign("plain text, not a dump", "give kvzip a .safetensors file")
-_PAGE = Foreign(
-    "bare numbers without a header, such as a raw cache page", "wrap them in a safetensors file first"
-)
+_PAGE = Foreign("bare numbers without a header, such as a raw cache page", "wrap them in a safetensors file first")
 
 _MARKUP = (b"<!doctype", b"<html", b"<?xml", b"<error", b"<head", b"<body")
 _PRINTABLE = bytes([9, 10, 13, *range(32, 127)])
@@ -91,9 +89,7 @@ def _identify_text(head: bytes) -> Foreign | None:
     text = head.lstrip().lower()
     if text.startswith(_MARKUP):
         return _HTML
-    if len(head) < 8 or head.translate(
-        None, _PRINTABLE
-    ):  # the length field of a dump always holds a NUL byte
+    if len(head) < 8 or head.translate(None, _PRINTABLE):  # the length field of a dump always holds a NUL byte
         return None
     return _JSON if text.startswith((b"{", b"[")) else _TEXT
 

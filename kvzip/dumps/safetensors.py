@@ -104,9 +104,7 @@ def parse_header(raw: bytes, where: str) -> Header:
     if len(raw) < LENGTH_BYTES:
         _refuse(raw, "too short for a safetensors file", where, _REFETCH)
     if length not in HEADER_SIZES:
-        _refuse(
-            raw, f"not a safetensors file (header length {length})", where, "give kvzip a .safetensors file"
-        )
+        _refuse(raw, f"not a safetensors file (header length {length})", where, "give kvzip a .safetensors file")
     if len(raw) < LENGTH_BYTES + length:
         missing = LENGTH_BYTES + length - len(raw)
         _refuse(raw, f"header cut short, {missing} bytes missing", where, _REFETCH)

@@ -73,9 +73,7 @@ def deeper_than(value: object, limit: int) -> bool:
 
 
 # An escape consumes what it escapes, so a backslash that is itself escaped never starts one.
-_ESCAPE = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F])|.)"
-)
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F])|.)")
 
 
 def _object(members: list[tuple[str, object]]) -> dict[str, object]:

@@ -54,9 +54,7 @@ class DirectoryTarget:
     def __enter__(self) -> DirectoryTarget:
         found = placement.status(self.path)
         if found is not None and not stat.S_ISDIR(found.st_mode):
-            raise TargetError(
-                f"it is a file, not a folder: {self._where}; remove it or choose another name with -o"
-            )
+            raise TargetError(f"it is a file, not a folder: {self._where}; remove it or choose another name with -o")
         placement.refuse_inputs(found, self._where, self._inputs)
         self._final = placement.resolve(self.path, force=self._force)
         if found is not None:
@@ -171,9 +169,7 @@ class DirectoryTarget:
             for path in (Path(folder), *(Path(folder, name) for name in names)):
                 with suppress(OSError):
                     if placement.identity(os.lstat(path)) in read:
-                        raise TargetError(
-                            f"the output folder holds an input: {shown(path)}; choose another with -o"
-                        )
+                        raise TargetError(f"the output folder holds an input: {shown(path)}; choose another with -o")
 
     def _discard(self) -> None:
         while self._leftovers:
@@ -185,6 +181,4 @@ class DirectoryTarget:
 
 def _collision(where: str) -> TargetError:
     """Names that differ in the container but not here, or a file where a folder is needed."""
-    return TargetError(
-        f"another member has this name here: {where}; choose a file system that tells case apart"
-    )
+    return TargetError(f"another member has this name here: {where}; choose a file system that tells case apart")

@@ -39,9 +39,7 @@ _READING = {
 
 def shown(name: str | os.PathLike[str]) -> str:
     """``name`` on one line: control characters and bytes that are not UTF-8 as escapes."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in os.fspath(name)
-    )
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in os.fspath(name))
 
 
 def target_error(error: OSError, where: str, *, partial: bool = False) -> TargetError:

@@ -82,9 +82,7 @@ def member_parts(name: str, *, windows: bool = os.name == "nt") -> list[str]:
     elif windows and any(not _is_safe_on_windows(part) for part in parts):
         problem = "Windows reserves it"
     if problem is not None:
-        raise ContainerError(
-            f"unsafe member name: {shown(name)!r}: {problem}; get another copy of the container"
-        )
+        raise ContainerError(f"unsafe member name: {shown(name)!r}: {problem}; get another copy of the container")
     return parts
 
 
@@ -106,9 +104,7 @@ def _member_name(name: str, entry: os.DirEntry[str]) -> str:
     if entry.is_symlink() and not os.path.exists(entry.path):
         raise DumpError(f"broken link: {where}; remove it or restore what it points to")
     if not stat.S_ISREG(entry.stat().st_mode):
-        raise DumpError(
-            f"neither file nor folder: {where}; move sockets, fifos and devices out of the folder"
-        )
+        raise DumpError(f"neither file nor folder: {where}; move sockets, fifos and devices out of the folder")
     if not _is_utf8(name):
         raise DumpError(f"name is not UTF-8: {where}; rename the file")
     return name

@@ -112,9 +112,7 @@ def _single_job(path: Path, output: str | None, folder: Path | None, decompress:
         if folder is not None:
             target = folder / target.name
     if is_directory and target is not None and _is_within(target, path):
-        raise OptionError(
-            f"the output lies in the folder to compress: {shown(target)}; choose another with -o"
-        )
+        raise OptionError(f"the output lies in the folder to compress: {shown(target)}; choose another with -o")
     return Job(path, target or STANDARD, directory=is_directory, parents=folder is not None)
 
 
@@ -144,9 +142,7 @@ def _check_options(inputs: Sequence[str], recursive: bool, output: str | None, f
     if len(inputs) > 1:
         raise OptionError(f"one output for {len(inputs)} inputs; use --output-dir, or one command for each")
     if recursive and any(text != STANDARD and os.path.isdir(text) for text in inputs):
-        raise OptionError(
-            "-r gives each file its own output; use --output-dir instead of -o/-c, or leave out -r"
-        )
+        raise OptionError("-r gives each file its own output; use --output-dir instead of -o/-c, or leave out -r")
     if output != STANDARD and os.path.isdir(output):
         raise OptionError(f"it is a folder: {shown(output)}; use --output-dir instead of -o")
 

@@ -56,9 +56,7 @@ def resolve(path: Path, *, force: bool) -> Path:
     it points to is replaced.
     """
     if os.path.lexists(path) and not force:
-        raise TargetError(
-            f"it exists: {shown(path)}; overwrite it with -f/--force or choose another name with -o"
-        )
+        raise TargetError(f"it exists: {shown(path)}; overwrite it with -f/--force or choose another name with -o")
     with writing(shown(path)):
         final = Path(os.path.realpath(path))
     if not final.name:
@@ -100,9 +98,7 @@ def make_parents(final: Path, *, wanted: bool) -> list[Path]:
     folder = final.parent
     while not folder.is_dir():
         if folder.exists() or not wanted:
-            raise TargetError(
-                f"no such folder: {shown(folder)}; make it first or choose another place with -o"
-            )
+            raise TargetError(f"no such folder: {shown(folder)}; make it first or choose another place with -o")
         missing.insert(0, folder)
         folder = folder.parent
     for folder in missing:

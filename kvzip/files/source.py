@@ -84,9 +84,7 @@ class FileSource:
             problem = "another file took its name"
         else:
             return
-        raise DumpError(
-            f"changed while it was read: {self.name}: {problem}; try again once its writer is done"
-        )
+        raise DumpError(f"changed while it was read: {self.name}: {problem}; try again once its writer is done")
 
 
 def missing(path: Path) -> DumpError:
@@ -105,9 +103,7 @@ def _open(path: Path, name: str) -> BinaryIO:
     with reading(name):
         try:
             if stat.S_ISDIR(os.stat(path).st_mode):
-                raise DumpError(
-                    f"it is a folder: {name}; add -r for the files below it, or compress it as a whole"
-                )
+                raise DumpError(f"it is a folder: {name}; add -r for the files below it, or compress it as a whole")
             return io.FileIO(os.open(path, _READ), "rb")
         except FileNotFoundError:
             raise missing(path) from None

@@ -61,9 +61,7 @@ class FileTarget:
         found = placement.status(self.path)
         placement.refuse_inputs(found, self._where, self._inputs)
         if found is not None and stat.S_ISDIR(found.st_mode):
-            raise TargetError(
-                f"it is a folder: {self._where}; name a file with -o, or the folder with --output-dir"
-            )
+            raise TargetError(f"it is a folder: {self._where}; name a file with -o, or the folder with --output-dir")
         try:
             if found is None or stat.S_ISREG(found.st_mode):
                 descriptor = self._open_temporary()
@@ -162,9 +160,7 @@ class StreamTarget:
         force: bool = False,
         inputs: Sequence[placement.Input] = (),
     ) -> None:
-        self._where = (
-            "standard output" if stream is None else shown(str(getattr(stream, "name", "output stream")))
-        )
+        self._where = "standard output" if stream is None else shown(str(getattr(stream, "name", "output stream")))
         self._stream = _standard_output() if stream is None else stream
         self._force = force
         self._inputs = inputs
@@ -172,9 +168,7 @@ class StreamTarget:
     def __enter__(self) -> StreamTarget:
         if not self._force and getattr(self._stream, "isatty", bool)():
             raise _terminal(self._where)
-        with suppress(
-            OSError, AttributeError
-        ):  # memory has no descriptor, and a stand-in not even the method
+        with suppress(OSError, AttributeError):  # memory has no descriptor, and a stand-in not even the method
             placement.refuse_inputs(os.fstat(self._stream.fileno()), self._where, self._inputs)
         self._raw = GuardedWriter(self._stream, self._where, partial=True)
         self.file = io.BufferedWriter(self._raw, BUFFER)

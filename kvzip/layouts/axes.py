@@ -95,9 +95,7 @@ def split_heads(entry: TensorEntry, width: int, options: Options) -> tuple[int, 
     """(H, D) of an axis that holds ``width`` channels; one head if no usual size divides it."""
     forced = options.get("head_dim")
     if forced is not None and width % forced:
-        raise OptionError(
-            f"head_dim {forced} does not divide {width} channels: tensor {entry.name!a}; use a divisor"
-        )
+        raise OptionError(f"head_dim {forced} does not divide {width} channels: tensor {entry.name!a}; use a divisor")
     dim = forced or next((dim for dim in HEAD_DIMS if width % dim == 0), width)
     return width // dim, dim
 

@@ -44,9 +44,7 @@ _ORDER: tuple[Layout, ...] = (
 LAYOUTS: dict[str, Layout] = {layout.id: layout for layout in _ORDER}
 
 
-def recognise(
-    entries: Sequence[TensorEntry], path: str, layout: str | None = None
-) -> dict[str, TensorLayout]:
+def recognise(entries: Sequence[TensorEntry], path: str, layout: str | None = None) -> dict[str, TensorLayout]:
     """The layout of each tensor that has one, by name; ``path`` is the file's, whose name may hold the layer.
 
     ``layout`` limits the choice to one: an id of :data:`LAYOUTS`, options after a colon

@@ -76,9 +76,7 @@ class Compressor:
         progress: Progress | None,
         observe: bool = False,
     ) -> None:
-        start = Start(
-            DIRECTORY if directory else SINGLE, options.block_log2, options.level, options.parameters
-        )
+        start = Start(DIRECTORY if directory else SINGLE, options.block_log2, options.level, options.parameters)
         self.options, self.progress, self.observe = options, progress, observe
         self.writer = ContainerWriter(out, start)
         self.report = Report()
@@ -125,9 +123,7 @@ class Compressor:
         extents = extents_of(header, source.name or source.where, self.options.layout, symbol_bits)
         return Member(source.name, DUMP, size, header.raw, extents)
 
-    def _extent(
-        self, source: MemberInput, number: int, extent: Extent, pool: ChainPool[Coded], digest: Any
-    ) -> None:
+    def _extent(self, source: MemberInput, number: int, extent: Extent, pool: ChainPool[Coded], digest: Any) -> None:
         """Read an extent slab by slab and hand its blocks to the pool."""
         chains: dict[int, Chain] = {}
         checks: dict[int, Chain] = {}
@@ -183,9 +179,7 @@ class _Encode:
         if self.twin is not None:
             where = f"{self.where}: block {self.number} of tensor {self.extent}"
             if not np.array_equal(self.twin.decode(memoryview(payload), self.block, where), self.values):
-                raise KvzipError(
-                    f"{where} did not survive --verify; the source is untouched, please report this"
-                )
+                raise KvzipError(f"{where} did not survive --verify; the source is untouched, please report this")
         return BlockHead(self.extent, self.number, check), payload, self.values.nbytes
 
 
@@ -197,9 +191,7 @@ def _read(source: MemberInput, count: int) -> bytearray:
     while got < count:
         step = source.file.readinto(view[got:])  # type: ignore[attr-defined]
         if not step:
-            raise DumpError(
-                f"{source.where}: ends {count - got} bytes early; the dump is incomplete, fetch it again"
-            )
+            raise DumpError(f"{source.where}: ends {count - got} bytes early; the dump is incomplete, fetch it again")
         got += step
     return data
 

@@ -131,9 +131,7 @@ class Reader:
                 head, payload = BlockHead.split(record.payload, self.where)
                 if record.type != records.BLOCK or (head.extent, head.number) != (info.extent, count):
                     raise reader.damaged(record.offset, "is out of order")
-                pool.submit(
-                    block.chain, 0, decoder.work(head, payload, slab, blocks, block), block.last_of_chain
-                )
+                pool.submit(block.chain, 0, decoder.work(head, payload, slab, blocks, block), block.last_of_chain)
                 _collect(pool, decoder, out, everything=False)
             _collect(pool, decoder, out, everything=True)
         return out
@@ -166,9 +164,7 @@ class Reader:
         """Each tensor of each member with the extent that holds it."""
         for number, (member, header) in enumerate(zip(self.members, self.headers, strict=True)):
             if len(self.index.members[number][1]) != len(member.extents):
-                raise ContainerError(
-                    f"{self.where}: the index does not fit the tensors; the container is damaged"
-                )
+                raise ContainerError(f"{self.where}: the index does not fit the tensors; the container is damaged")
             at, extent = 0, 0
             for entry in header.entries if header else ():
                 while extent < len(member.extents) and at + member.extents[extent].nbytes <= entry.start:
@@ -178,9 +174,7 @@ class Reader:
                     yield TensorInfo(number, extent, entry, 0, None, "")
                     continue
                 if extent == len(member.extents) or entry.stop > at + member.extents[extent].nbytes:
-                    raise ContainerError(
-                        f"{self.where}: tensors and data do not fit; the container is damaged"
-                    )
+                    raise ContainerError(f"{self.where}: tensors and data do not fit; the container is damaged")
                 known = member.extents[extent]
                 layer = known.layer if known.layer >= 0 else None
                 yield TensorInfo(number, extent, entry, entry.start - at, layer, known.kind)

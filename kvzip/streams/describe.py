@@ -67,8 +67,4 @@ def _modelled_as(dtype: Dtype) -> Dtype:
 
 
 def _fits(layout: TensorLayout) -> bool:
-    return (
-        len(layout.axes) <= MAX_AXES
-        and layout.axes[-1].size <= MAX_CHANNELS
-        and (layout.layer or 0) < 1 << 32
-    )
+    return len(layout.axes) <= MAX_AXES and layout.axes[-1].size <= MAX_CHANNELS and (layout.layer or 0) < 1 << 32

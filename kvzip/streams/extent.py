@@ -91,9 +91,7 @@ class Extent:
         """Read and check what ``write_to`` wrote."""
         dtype_id, symbol_bits, kind, count = (cursor.u8() for _ in range(4))
         if dtype_id not in DTYPES_BY_ID or kind >= len(KINDS):
-            raise UnsupportedError(
-                f"{cursor.where} uses an element type or kind unknown here; use a newer kvzip"
-            )
+            raise UnsupportedError(f"{cursor.where} uses an element type or kind unknown here; use a newer kvzip")
         if not 8 <= symbol_bits <= 16 or count > MAX_AXES:
             raise cursor.damaged("describes an impossible tensor")
         layer = cursor.varint(1 << 32) - 1

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -107,7 +106,8 @@ def _stream_index(labels: list[str], sizes: list[int], index: tuple[int, ...]) -
 def blocks_of(extent: Extent, slab: Slab) -> list[Block]:
     """The blocks of a slab: its streams in equal shares, the same share in every slab of a chain."""
     if extent.opaque:
-        return [Block(0, (0,), -(-slab.shape[0] // OPAQUE_ROW), OPAQUE_ROW, slab.last_of_chain)]
+        row = opaque_row(extent)
+        return [Block(0, (0,), -(-slab.shape[0] // row), row, slab.last_of_chain)]
     labels = [label for label, _ in extent.axes]
     tokens, channels = slab.shape[labels.index("token")], slab.shape[-1]
     names = _names_inside(extent, slab)
@@ -133,14 +133,20 @@ def _names_inside(extent: Extent, slab: Slab) -> list[int]:
     return [int(n) + slab.first_stream for n in grid.ravel()]
 
 
+def opaque_row(extent: Extent) -> int:
+    """Elements of a row of opaque data."""
+    return min(OPAQUE_ROW, extent.elements)
+
+
 def gather(extent: Extent, slab: Slab, data: Any) -> NDArray[Any]:
-    """The slab's values as (streams, tokens, channels), contiguous; opaque data as (1, rows, 256), zero-padded."""
+    """The slab's values as (streams, tokens, channels), contiguous; opaque data as (1, rows, row), zero-padded."""
     values = np.frombuffer(data, f"<u{extent.itemsize}")
     if extent.opaque:
-        rows = -(-len(values) // OPAQUE_ROW)
-        if rows * OPAQUE_ROW != len(values):
-            values = np.concatenate([values, np.zeros(rows * OPAQUE_ROW - len(values), values.dtype)])
-        return values.reshape(1, rows, OPAQUE_ROW)
+        row = opaque_row(extent)
+        missing = -len(values) % row
+        if missing:
+            values = np.concatenate([values, np.zeros(missing, values.dtype)])
+        return values.reshape(1, -1, row)
     order = _stream_major(extent)
     box = values.reshape(slab.shape).transpose(order)
     return np.ascontiguousarray(box.reshape(-1, box.shape[-2], box.shape[-1]))

@@ -34,9 +34,7 @@ STATE = 16
 COUNTERS = slice(PERIODIC, LENGTH + 1)
 
 # Slots of the parameter vector (int64); see windows.parameters for units.
-ALPHA_INVERSE, BETA, THETA_LOW, THETA_NEW, N_UPDATE, WARMUP, DRIFT, DRIFT_KEEP, SAMPLING, TABLE_BITS = range(
-    10
-)
+ALPHA_INVERSE, BETA, THETA_LOW, THETA_NEW, N_UPDATE, WARMUP, DRIFT, DRIFT_KEEP, SAMPLING, TABLE_BITS = range(10)
 PARAMETERS = 10
 
 DRIFT_FAST = 3  # averages of the code length: rates 2^-3 and 2^-7 per token
@@ -119,9 +117,7 @@ def end_token(low, escapes, channels, drifted, counts, first, classes, state, pa
     reason = np.int64(-1)
     if low < parameters[THETA_LOW]:
         reason = np.int64(CONFIDENCE)
-    elif (
-        parameters[THETA_NEW] > 0 and state[NOVEL_SINCE] << 16 > state[SYMBOLS_SINCE] * parameters[THETA_NEW]
-    ):
+    elif parameters[THETA_NEW] > 0 and state[NOVEL_SINCE] << 16 > state[SYMBOLS_SINCE] * parameters[THETA_NEW]:
         reason = np.int64(NOVELTY)
     elif state[SINCE_UPDATE] >= min(parameters[N_UPDATE], max(np.int64(1), state[TOKEN] >> 1)):
         reason = np.int64(PERIODIC)
@@ -187,9 +183,7 @@ def build(decoding: bool) -> Any:
                 slot_at[c] = (first + np.int64(class_of[stream * channels + c])) << bits
             for _ in range(tokens[stream]):
                 if state[DIRTY]:
-                    rebuild(
-                        counts, probs, codes, slots, span, first, classes, freq, state, parameters, decoding
-                    )
+                    rebuild(counts, probs, codes, slots, span, first, classes, freq, state, parameters, decoding)
                 increment = sampled_increment(state, parameters)
                 before = literal
                 row = i

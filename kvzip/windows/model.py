@@ -51,9 +51,7 @@ class Coded:
 class PlaneModel:
     """Counts, probabilities and tables of ``streams * classes`` windows for one plane."""
 
-    def __init__(
-        self, streams: int, channels: int, classes: int, fields: Fields, parameters: Parameters
-    ) -> None:
+    def __init__(self, streams: int, channels: int, classes: int, fields: Fields, parameters: Parameters) -> None:
         self.streams, self.channels, self.classes = (
             streams,
             channels,
@@ -82,9 +80,7 @@ class PlaneModel:
         specs = []
         for stream in range(self.streams):
             count = int(tokens[stream]) * self.channels
-            labels, sampled = classify(
-                symbols[at : at + count], int(tokens[stream]), self.channels, self.classes
-            )
+            labels, sampled = classify(symbols[at : at + count], int(tokens[stream]), self.channels, self.classes)
             at += count
             self.class_of[stream * self.channels : (stream + 1) * self.channels] = labels
             if self.fields.bytes_per_class and self.parameters.prior_weight:
@@ -110,9 +106,7 @@ class PlaneModel:
             self.class_of[:] = flat @ (1 << np.arange(bits, dtype=np.uint8))
         step = self.fields.bytes_per_class if self.parameters.prior_weight else 0
         specs = (
-            [opening[packed + i * step : packed + (i + 1) * step] for i in range(len(self.counts))]
-            if step
-            else []
+            [opening[packed + i * step : packed + (i + 1) * step] for i in range(len(self.counts))] if step else []
         )
         for spec in specs:
             if (self.fields.exponent and spec[0] >= SHAPES) or (self.fields.sign and spec[-1] >= 16):
@@ -137,9 +131,7 @@ class PlaneModel:
 
     # -- coding
 
-    def encode(
-        self, symbols: Bytes, tokens: NDArray[np.int64], carried: Bytes, measure: bool = False
-    ) -> Coded:
+    def encode(self, symbols: Bytes, tokens: NDArray[np.int64], carried: Bytes, measure: bool = False) -> Coded:
         """Code flat symbols, stream after stream. ``carried`` (2 bytes a lane, or none) rides in the start states."""
         count = len(symbols)
         literals = np.empty(count + 1, np.uint8)

@@ -147,9 +147,7 @@ def _fill(counts, k, shape, one, exponent_bits, sign_bits, rest_bits, weight):  
     counts[k, ESCAPE] = ESCAPE_MASS * weight
 
 
-def fill(
-    counts: NDArray[np.int64], specs: bytes, fields: Fields, tokens: int, members: NDArray[np.int64]
-) -> None:
+def fill(counts: NDArray[np.int64], specs: bytes, fields: Fields, tokens: int, members: NDArray[np.int64]) -> None:
     """Start each window's counts (windows, 257) at its prior, worth ``tokens`` tokens of ``members`` channels each.
 
     ``specs`` holds ``fields.bytes_per_class`` bytes a window, as ``choose`` made them. Exponents outside the shape's

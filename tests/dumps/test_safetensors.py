@@ -76,9 +76,7 @@ ACCEPTED = {
     "no tensors": build({}),
     "name twice": build(f'{{"a":{ENTRY},"a":{ENTRY}}}', b"1234"),
     "name twice, other dtype": build(f'{{"a":{ENTRY},"\\u0061":{ENTRY.replace("F16", "I16")}}}', b"1234"),
-    "name twice, first out of place": build(
-        f'{{"a":{ENTRY.replace("[0,4]", "[9,1]")},"a":{ENTRY}}}', b"1234"
-    ),
+    "name twice, first out of place": build(f'{{"a":{ENTRY.replace("[0,4]", "[9,1]")},"a":{ENTRY}}}', b"1234"),
     "extra keys": build({"kv": {**entry("BF16", [2], 0, 4), "fmt": 1, "__metadata__": {"v": "1"}}}, b"1234"),
     "extra key twice": build(field(x="1", **{'x","x': "2"}).replace('"x","x"', '"x":1,"x"'), b"1234"),
     "deep": build(DEEP[60], b"1234"),
@@ -136,9 +134,7 @@ REFUSED = {
     "unknown dtype": build(field(dtype='"F17"'), b"1234"),
     "dtype twice as object": build(field(dtype='{"F16":null,"F32":null}'), b"1234"),
     "dtype list": build(field(dtype='["F16"]'), b"1234"),
-    "field twice": build(
-        f'{{"a":{ENTRY.replace("{", chr(123) + chr(34) + "shape" + chr(34) + ":[2],")}}}', b"1234"
-    ),
+    "field twice": build(f'{{"a":{ENTRY.replace("{", chr(123) + chr(34) + "shape" + chr(34) + ":[2],")}}}', b"1234"),
     "name twice, first no dtype": build(f'{{"a":{ENTRY.replace("F16", "F17")},"a":{ENTRY}}}', b"1234"),
     "name twice, last out of place": build(f'{{"a":{ENTRY},"a":{ENTRY.replace("[0,4]", "[4,8]")}}}', TWO),
     "entry null": build('{"a":null}'),
@@ -187,12 +183,8 @@ def test_refused_as_by_the_library(blob):
 
 TOKENS = some.one_of(
     some.sampled_from('{}[],:"04-. \n'),
-    some.sampled_from(
-        ["e9", "null", "true", "NaN", "\\u0061", "\\ud800", "18446744073709551616", "{}", "[]"]
-    ),
-    some.sampled_from(
-        ['"a"', '"dtype"', '"shape"', '"data_offsets"', '"__metadata__"', '"F16"', '"U8"', '"F4"']
-    ),
+    some.sampled_from(["e9", "null", "true", "NaN", "\\u0061", "\\ud800", "18446744073709551616", "{}", "[]"]),
+    some.sampled_from(['"a"', '"dtype"', '"shape"', '"data_offsets"', '"__metadata__"', '"F16"', '"U8"', '"F4"']),
     some.sampled_from(["[0,4]", "[4,4]", "[4,8]", "[2]", "[8]", ENTRY, f'"a":{ENTRY},', '"x":1,']),
 )
 SEEDS = some.sampled_from(
@@ -231,9 +223,7 @@ ENTRIES = some.fixed_dictionaries(
 
 
 @settings(max_examples=500, deadline=None)
-@given(
-    some.dictionaries(some.text(max_size=3), ENTRIES, max_size=4), JUNK, some.booleans(), some.integers(-1, 1)
-)
+@given(some.dictionaries(some.text(max_size=3), ENTRIES, max_size=4), JUNK, some.booleans(), some.integers(-1, 1))
 def test_generated_headers_get_the_verdict_of_the_library(entries, metadata, good_metadata, slip):
     at = 0
     for tensor in entries.values():
@@ -351,9 +341,7 @@ def test_twenty_thousand_tensors_are_quick():
 
 def test_reading_headers_imports_neither_numpy_nor_the_library():
     probe = "import sys, kvzip.dumps.safetensors, kvzip.layouts.registry; print(*sys.modules)"
-    modules = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
-    ).stdout.split()
+    modules = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "safetensors", "numba"} & set(modules)
 
 

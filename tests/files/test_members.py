@@ -40,9 +40,7 @@ class TestMembers:
         ]
         assert tree.files[3][1] == tmp_path / "sub" / "deep" / "x"
         assert tree.empty == ["empty/inner"]
-        assert [name for name, _ in members(tmp_path, lambda name: name.endswith(".kvz")).files] == [
-            "sub/y.kvz"
-        ]
+        assert [name for name, _ in members(tmp_path, lambda name: name.endswith(".kvz")).files] == ["sub/y.kvz"]
 
     @posix
     def test_links(self, tmp_path):

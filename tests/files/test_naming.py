@@ -64,9 +64,7 @@ def test_single_inputs(tree):
     assert pairs(plan_outputs(["one"], output="new/x")) == [("one", "new/x")]
     assert pairs(plan_outputs(["one"], output="-")) == [("one", "-")]
     assert pairs(plan_outputs(["absent"])) == [("absent", "absent.kvz")]
-    assert plan_outputs(["one"], output_dir="out").jobs == [
-        Job(Path("one"), Path("out/one.kvz"), parents=True)
-    ]
+    assert plan_outputs(["one"], output_dir="out").jobs == [Job(Path("one"), Path("out/one.kvz"), parents=True)]
 
 
 def test_standard_streams_and_the_file_named_dash(tree):

@@ -64,9 +64,7 @@ class TestFile:
         assert got == DATA
 
     def test_missing_names_the_nearest(self, path):
-        with pytest.raises(
-            DumpError, match=r"no such file: .*dmup.safetensors; did you mean .*dump.safetensors\?$"
-        ):
+        with pytest.raises(DumpError, match=r"no such file: .*dmup.safetensors; did you mean .*dump.safetensors\?$"):
             FileSource(path.with_name("dmup.safetensors"))
         with pytest.raises(DumpError, match="check the name"):
             FileSource(path.with_name("0"))

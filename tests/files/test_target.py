@@ -18,9 +18,7 @@ from kvzip.files.placement import is_temporary
 from kvzip.files.target import FileTarget, StreamTarget
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
-unprivileged = pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere"
-)
+unprivileged = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
 
 
 def write(path, data=b"new", **options):
@@ -195,9 +193,7 @@ class TestFile:
             write_tree(folder / "tree", {"a/b": b"1"})
         finally:
             os.umask(before)
-        modes = [
-            stat.S_IMODE((folder / name).stat().st_mode) for name in ("out", "tree/a/b", "tree", "tree/a")
-        ]
+        modes = [stat.S_IMODE((folder / name).stat().st_mode) for name in ("out", "tree/a/b", "tree", "tree/a")]
         assert modes == [0o666 & ~mask] * 2 + [0o777 & ~mask] * 2
 
     @posix

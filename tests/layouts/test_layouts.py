@@ -251,9 +251,7 @@ def test_registry():
 # --- what every match promises
 
 NAMES = some.one_of(
-    some.sampled_from(
-        ["layers.0.key", "key_cache.1", "past_key_values.1.0", "K_layer2", "0.0", "0.1.0", "0.1.1"]
-    ),
+    some.sampled_from(["layers.0.key", "key_cache.1", "past_key_values.1.0", "K_layer2", "0.0", "0.1.0", "0.1.1"]),
     some.sampled_from(["0.1.2", "kv_cache", "x.kv_cache", "latent", "kv_chunk", "kvcache", "layer_3_keys"]),
     some.sampled_from(["layer_3_state_1", "cache", "v", "my_keys", "other"]),
 )
