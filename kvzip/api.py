@@ -71,8 +71,8 @@ def _input(source: Source) -> Iterator[MemberInput]:
         with file_input(source) as opened:
             yield opened
     elif isinstance(source, bytes | bytearray | memoryview):
-        view = memoryview(source).cast("B")
-        yield MemberInput(io.BytesIO(view), "input", size=len(view))
+        data = source if isinstance(source, bytes) else memoryview(source).cast("B")
+        yield MemberInput(io.BytesIO(data), "input", size=len(data))
     else:
         yield MemberInput(_readinto(source), str(getattr(source, "name", "input")))
 

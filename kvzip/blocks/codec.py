@@ -28,7 +28,7 @@ from kvzip.planes.split import Plane, lay, pack, planes_of, split, trailing_zero
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block
 from kvzip.windows import loop
-from kvzip.windows.lengths import entropy
+from kvzip.windows.lengths import LOG2_FRACTION, sampled_entropy
 from kvzip.windows.model import Bytes, Coded, PlaneModel
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_varint
@@ -297,6 +297,5 @@ def _could_pay(symbols: Bytes, plane: Plane) -> bool:
     """Whether a sample's order-0 entropy is below the plane's width by enough to be worth coding."""
     if plane.modelled and plane.width < 8:
         return True
-    sample = symbols[:: max(1, len(symbols) // SAMPLE) | 1]
-    bits = entropy(np.bincount(sample, minlength=256).astype(np.int64))
-    return bits < len(sample) * plane.width * (WORTH_MODELLED if plane.modelled else WORTH)
+    bits, sampled = sampled_entropy(symbols, max(1, len(symbols) // SAMPLE) | 1, LOG2_FRACTION)
+    return bool(bits < sampled * plane.width * (WORTH_MODELLED if plane.modelled else WORTH))

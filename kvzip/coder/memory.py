@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import config, njit, types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from kvzip.coder.jit import kernel
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -54,6 +56,6 @@ def _checked_store(array: Any, index: Any, value: Any) -> None:
 if config.DISABLE_JIT:
     peek, poke = _checked_load, _checked_store
 elif config.BOUNDSCHECK:
-    peek, poke = njit(_checked_load), njit(_checked_store)
+    peek, poke = kernel(_checked_load), kernel(_checked_store)
 else:
     peek, poke = _load, _store

@@ -16,9 +16,9 @@ of payload for nothing. A symbol's interval travels as one 32-bit *code*, ``star
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kvzip.coder.jit import kernel
 from kvzip.coder.memory import peek, poke
 
 LANE_FLOOR = 1 << 16
@@ -42,7 +42,7 @@ def reciprocals(bits: int) -> NDArray[np.uint64]:
     return np.uint64(1 << (32 + bits)) // freq + np.uint64(1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def encode_lanes(codes, count, lanes_log2, bits, reciprocal, states, words):  # type: ignore[no-untyped-def]
     """Code ``codes[:count]`` backwards; return the index of the first word in use, words fill up from the end.
 

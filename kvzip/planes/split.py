@@ -19,9 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kvzip.coder.jit import kernel
 from kvzip.dtypes import Dtype
 from kvzip.windows.prior import Fields
 
@@ -73,7 +73,7 @@ def _fields(dtype: Dtype, top: int, width: int) -> Fields:
     return Fields(exponent, sign, width - exponent - sign) if whole or not exponent else Fields(0, 0, width)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def trailing_zero_rows(values, streams, tokens, channels, out):  # type: ignore[no-untyped-def]
     """For each stream the number of rows at its end whose bits are all zero, into ``out`` (streams) int64."""
     for stream in range(streams):
@@ -85,7 +85,7 @@ def trailing_zero_rows(values, streams, tokens, channels, out):  # type: ignore[
         out[stream] = (end - 1 - i) // channels
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def split(values, exponent, mantissa, shift, mask, out):  # type: ignore[no-untyped-def]
     """One plane of flat unsigned ``values`` into ``out`` (uint8). ``exponent`` 0 leaves the values unturned."""
     for i in range(len(values)):
@@ -98,14 +98,14 @@ def split(values, exponent, mantissa, shift, mask, out):  # type: ignore[no-unty
         out[i] = np.uint8((x >> np.uint64(shift)) & np.uint64(mask))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def lay(symbols, shift, out):  # type: ignore[no-untyped-def]
     """Put a plane's symbols at ``shift`` into flat ``out`` (unsigned, still turned), which starts at zero."""
     for i in range(len(symbols)):
         out[i] |= out.dtype.type(np.uint64(symbols[i]) << np.uint64(shift))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def turn_back(values, exponent, mantissa):  # type: ignore[no-untyped-def]
     """[exponent | sign | mantissa] back to [sign | exponent | mantissa], in place."""
     for i in range(len(values)):
@@ -134,7 +134,7 @@ def unpack(packed: NDArray[np.uint8], width: int, count: int) -> NDArray[np.uint
     return out
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _pack(symbols, width, out):  # type: ignore[no-untyped-def]
     held = np.uint64(0)
     have = 0
@@ -151,7 +151,7 @@ def _pack(symbols, width, out):  # type: ignore[no-untyped-def]
         out[at] = np.uint8(held)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _unpack(packed, width, out):  # type: ignore[no-untyped-def]
     held = np.uint64(0)
     have = 0

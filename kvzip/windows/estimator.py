@@ -4,8 +4,8 @@ One *window* is one array of counts for one class of channels of one stream. Eve
 
     counts[257]   int64   decayed occurrences of each symbol, in units of the current increment; [256] counts escapes
     probs[257]    int64   smoothed probability, 24 fractional bits
-    codes[257]    uint32  start << 16 | freq of the symbols that have a frequency, 0 of those that escape
-    slots[2^bits] uint16  the symbol of every slot (decoder only)
+    codes[512]    uint32  start << 16 | freq of the symbols that have a frequency, 0 of those that escape
+    slots[2^bits] uint16  class << 9 | symbol of every slot (decoder only): where its code is among the stream's
 
 Decay multiplies the *increment* by 1/alpha each token instead of every count by alpha; counts and increment are
 shifted down together when the increment nears its ceiling. The escape stands for every symbol without a frequency.
@@ -14,11 +14,15 @@ shifted down together when the increment nears its ceiling. The escape stands fo
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from kvzip.coder.jit import kernel
+from kvzip.coder.memory import poke
 
 ESCAPE = 256
-WINDOW = 257  # entries of counts, probs and codes: 256 symbols and the escape
+WINDOW = 257  # entries of counts and probs: 256 symbols and the escape
+CODE_SHIFT = 9  # a window's codes take 2^9 entries, so that class and symbol together are an index
 PROB_BITS = 24
+STRIDE = 16  # slots written at once
 INCREMENT_START = 1 << 16
 INCREMENT_CEILING = 1 << 30
 INCREMENT_FLOOR = 16
@@ -26,7 +30,7 @@ TOTAL_CEILING = 1 << 38
 RECIPROCAL_BITS = 62
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def renormalise(counts, first, classes, increment):  # type: ignore[no-untyped-def]
     """Shift the windows ``first .. first+classes-1`` down until increment and totals are small; return increment."""
     while True:
@@ -44,7 +48,7 @@ def renormalise(counts, first, classes, increment):  # type: ignore[no-untyped-d
         increment = max(np.int64(INCREMENT_FLOOR), increment >> 4)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def widen(counts, k, span):  # type: ignore[no-untyped-def]
     """The sum of window ``k``'s counts; grow ``span[k]``, the range of symbols ever counted, to hold them all."""
     total = np.int64(0)
@@ -61,7 +65,7 @@ def widen(counts, k, span):  # type: ignore[no-untyped-def]
     return total + counts[k, ESCAPE]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def smooth(counts, probs, k, low, high, total, beta):  # type: ignore[no-untyped-def]
     """P <- beta * P + (1 - beta) * C / sum C, by the reciprocal of the sum; a window's first P is C / sum C."""
     if total == 0:
@@ -78,7 +82,7 @@ def smooth(counts, probs, k, low, high, total, beta):  # type: ignore[no-untyped
     probs[k, ESCAPE] = (keep * probs[k, ESCAPE] + (65536 - keep) * estimate) >> 16
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def quantise(probs, k, low, high, bits, freq):  # type: ignore[no-untyped-def]
     """Frequencies that sum to 2^bits: a symbol below half a slot has none and escapes, the others at least 1.
 
@@ -113,11 +117,11 @@ def quantise(probs, k, low, high, bits, freq):  # type: ignore[no-untyped-def]
         left += take
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def rewrite(codes, slots, k, low, high, freq, decoding):  # type: ignore[no-untyped-def]
+@kernel
+def rewrite(codes, slots, k, class_bits, low, high, freq, decoding):  # type: ignore[no-untyped-def]
     """Rewrite the cumulative (and the decoder's slots) between the first and the last frequency that changed.
 
-    Symbols come in order, the escape last. Return 1 if anything changed.
+    Symbols come in order, the escape last. ``class_bits`` is the window's class << 9. Return 1 if anything changed.
     """
     first = np.int64(low)
     while first < high and np.int64(codes[k, first] & np.uint32(0xFFFF)) == freq[first]:
@@ -132,12 +136,28 @@ def rewrite(codes, slots, k, low, high, freq, decoding):  # type: ignore[no-unty
     start = np.int64(0)
     for s in range(low, first):
         start += freq[s]
+    end = start
+    for at in range(first, last + 1):
+        end += freq[ESCAPE if at == high else at]
+    flat = slots.reshape(-1)
+    row = k * slots.shape[1]
     for at in range(first, last + 1):
         s = ESCAPE if at == high else at
         f = freq[s]
         codes[k, s] = np.uint32((start << 16) | f) if f > 0 else np.uint32(0)
-        if decoding:
-            for slot in range(start, start + f):
-                slots[k, slot] = np.uint16(s)
+        if decoding and f > 0:
+            _spread(flat, row + start, row + start + f, row + end, np.uint16(class_bits | s))
         start += f
     return 1
+
+
+@kernel
+def _spread(slots, start, stop, end, value):  # type: ignore[no-untyped-def]
+    """Set ``slots[start:stop]``, in strides that may run over ``stop``, where later symbols write, but not ``end``."""
+    while start < stop and start + STRIDE <= end:
+        for j in range(STRIDE):
+            poke(slots, start + j, value)
+        start += STRIDE
+    while start < stop:
+        poke(slots, start, value)
+        start += 1

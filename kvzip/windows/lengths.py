@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.coder.jit import kernel
+
 
 def _log2_fraction() -> NDArray[np.int64]:
     """round(256 * log2(1 + i/256)) for i in 0..255, by repeated squaring of a 64-bit fixed-point number."""
@@ -24,21 +26,39 @@ def _log2_fraction() -> NDArray[np.int64]:
 LOG2_FRACTION = _log2_fraction()
 
 
-def log2(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """log2 of integers below 2^48 in 1/256 bit; 0 counts as 1."""
-    values = np.maximum(values, 1)
-    exponent = np.zeros(values.shape, np.int64)
+@kernel
+def log2_of(n, fraction):  # type: ignore[no-untyped-def]
+    """log2 of an integer 1 <= n < 2^48 in 1/256 bit; ``fraction`` is LOG2_FRACTION."""
+    e = np.int64(0)
     for b in (32, 16, 8, 4, 2, 1):
-        exponent += b * ((values >> exponent) >> b > 0)
-    return (exponent << 8) + LOG2_FRACTION[((values << 8) >> exponent) & 0xFF]
+        if (n >> e) >> b > 0:
+            e += b
+    return (e << 8) + fraction[((n << 8) >> e) & 0xFF]
 
 
-def entropy(counts: NDArray[np.int64]) -> int:
-    """Bits that a histogram's symbols take at their own order-0 entropy, in 1/256 bit."""
-    total = np.array([counts.sum()])
-    return int((total * log2(total)).sum() - (counts * log2(counts)).sum())
+@kernel
+def sampled_entropy(symbols, stride, fraction):  # type: ignore[no-untyped-def]
+    """Bits, in 1/256, that every ``stride``-th symbol takes at their own order-0 entropy; and how many they are."""
+    counts = np.zeros(256, np.int64)
+    for i in range(0, len(symbols), stride):
+        counts[symbols[i]] += 1
+    total = np.int64(0)
+    bits = np.int64(0)
+    for s in range(256):
+        if counts[s] > 0:
+            total += counts[s]
+            bits -= counts[s] * log2_of(counts[s], fraction)
+    return bits + total * log2_of(max(np.int64(1), total), fraction), total
+
+
+@kernel
+def _fill(bits, fraction, out):  # type: ignore[no-untyped-def]
+    for freq in range(1, len(out)):
+        out[freq] = (bits << 8) - log2_of(np.int64(freq), fraction)
 
 
 def code_lengths(bits: int) -> NDArray[np.int64]:
-    """-log2(freq / 2^bits) in 1/256 bit for every freq in 0..2^bits (entry 0 stands for no symbol)."""
-    return (bits << 8) - log2(np.arange((1 << bits) + 1, dtype=np.int64))
+    """-log2(freq / 2^bits) in 1/256 bit for every freq in 0..2^bits (entry 0 stands for no symbol and is 0)."""
+    out = np.zeros((1 << bits) + 1, np.int64)
+    _fill(bits, LOG2_FRACTION, out)
+    return out

@@ -2,7 +2,7 @@
 
 A *run* is the tokens of one stream in one block: ``tokens`` rows of ``channels`` symbols. Within a token the tables
 are frozen; between tokens ``end_token`` counts the row, decays, looks at the triggers and at drift, and marks
-windows dirty; a dirty window's table is rebuilt at the start of the next token that uses it.
+windows dirty; a dirty window's table is rebuilt at the start of the next token that uses it. Tokens until the next possible update are coded in one go.
 
 The encoder writes one code per symbol for ``rans.encode_lanes`` to put into words backwards; the decoder takes
 symbols out of the lanes as it goes.
@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from kvzip.coder.jit import kernel
 from kvzip.coder.memory import peek, poke
 from kvzip.windows.estimator import (
+    CODE_SHIFT,
     ESCAPE,
     INCREMENT_CEILING,
     WINDOW,
@@ -43,7 +44,7 @@ DRIFT_REST = 32  # tokens after a reset before the next one
 ESCAPE_LENGTH = 8 << 8  # an escaped symbol's 8 literal bits, in 1/256 bit
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def rebuild(counts, probs, codes, slots, span, first, classes, freq, state, parameters, decoding):  # type: ignore[no-untyped-def]
     """Make new tables for the dirty windows of one stream (bits of ``state[DIRTY]``, one per class)."""
     for c in range(classes):
@@ -53,11 +54,11 @@ def rebuild(counts, probs, codes, slots, span, first, classes, freq, state, para
             low, high = span[k]
             smooth(counts, probs, k, low, high, total, parameters[BETA])
             quantise(probs, k, low, high, parameters[TABLE_BITS], freq)
-            state[REBUILDS] += rewrite(codes, slots, k, low, high, freq, decoding)
+            state[REBUILDS] += rewrite(codes, slots, k, c << CODE_SHIFT, low, high, freq, decoding)
     state[DIRTY] = 0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def sampled_increment(state, parameters):  # type: ignore[no-untyped-def]
     """The weight of the coming token: 0 where sampling skips it. Every token counts up to 64, then every 2nd, 4th..."""
     skip = np.int64(1)
@@ -68,7 +69,7 @@ def sampled_increment(state, parameters):  # type: ignore[no-untyped-def]
     return state[INCREMENT]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def row_length(codes, at, channels, escapes, lengths):  # type: ignore[no-untyped-def]
     """The code length of one token in 1/256 bit."""
     length = np.int64(escapes) * ESCAPE_LENGTH
@@ -77,7 +78,7 @@ def row_length(codes, at, channels, escapes, lengths):  # type: ignore[no-untype
     return length
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def watch_drift(length, counts, prior, first, classes, state, parameters):  # type: ignore[no-untyped-def]
     """Follow the code length per token; on drift pull the counts back towards the prior. Return 1 on a reset."""
     length <<= 8
@@ -100,14 +101,18 @@ def watch_drift(length, counts, prior, first, classes, state, parameters):  # ty
     return 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def end_token(low, escapes, channels, drifted, counts, first, classes, state, parameters):  # type: ignore[no-untyped-def]
+@kernel
+def period(token, parameters):  # type: ignore[no-untyped-def]
+    """Tokens between updates after ``token`` tokens: half of what was seen, at most N_update."""
+    return min(parameters[N_UPDATE], max(np.int64(1), token >> 1))
+
+
+@kernel
+def end_token(low, channels, drifted, counts, first, classes, state, parameters):  # type: ignore[no-untyped-def]
     """Decay, then the triggers: confidence, novelty, period; mark every window of the stream dirty if one fired."""
     state[TOKEN] += 1
     state[SINCE_UPDATE] += 1
     state[SYMBOLS_SINCE] += channels
-    state[NOVEL_SINCE] += escapes
-    state[ESCAPES] += escapes
     if parameters[ALPHA_INVERSE] > 65536:
         state[INCREMENT] = (state[INCREMENT] * parameters[ALPHA_INVERSE]) >> 16
         if state[INCREMENT] >= INCREMENT_CEILING:
@@ -119,7 +124,7 @@ def end_token(low, escapes, channels, drifted, counts, first, classes, state, pa
         reason = np.int64(CONFIDENCE)
     elif parameters[THETA_NEW] > 0 and state[NOVEL_SINCE] << 16 > state[SYMBOLS_SINCE] * parameters[THETA_NEW]:
         reason = np.int64(NOVELTY)
-    elif state[SINCE_UPDATE] >= min(parameters[N_UPDATE], max(np.int64(1), state[TOKEN] >> 1)):
+    elif state[SINCE_UPDATE] >= period(state[TOKEN], parameters):
         reason = np.int64(PERIODIC)
     if reason >= 0:
         state[reason] += 1
@@ -131,10 +136,128 @@ def end_token(low, escapes, channels, drifted, counts, first, classes, state, pa
         state[NOVEL_SINCE] = 0
 
 
+@kernel
+def code_rows(symbols, i, rows, channels, code_at, codes, codes_from, out, at, literals, literal):  # type: ignore[no-untyped-def]
+    """Encoder, tables frozen: the code of every symbol of ``rows`` tokens into ``out``; return literals so far."""
+    for _ in range(rows):
+        unknown = np.uint32(0)
+        for c in range(channels):
+            code = peek(codes, codes_from + peek(code_at, c) + np.int64(peek(symbols, i + c)))
+            unknown |= np.uint32(code == 0)
+            poke(out, at + c, code)
+        if unknown:
+            for c in range(channels):
+                if peek(out, at + c) == 0:
+                    poke(out, at + c, peek(codes, codes_from + peek(code_at, c) + ESCAPE))
+                    poke(literals, literal, peek(symbols, i + c))
+                    literal += 1
+        i += channels
+        at += channels
+    return literal
+
+
+@kernel
+def take_row(i, channels, slot_at, slots, slots_from, codes, codes_from, bits, lanes, lane_mask, words, word, out):  # type: ignore[no-untyped-def]
+    """Decoder, one token: ``class << 9 | symbol`` of each channel into ``out``; return the words read so far."""
+    mask = np.uint64((1 << bits) - 1)
+    up = np.uint64(bits)
+    low16 = np.uint64(0xFFFF)
+    floor = np.uint64(1 << 16)
+    c = np.int64(0)
+    while c < channels:
+        lane = (i + c) & lane_mask
+        stop = min(channels, c + lane_mask + 1 - lane)
+        lane -= c
+        while c < stop:
+            x = peek(lanes, lane + c)
+            slot = x & mask
+            entry = peek(slots, slots_from + peek(slot_at, c) + np.int64(slot))
+            code = peek(codes, codes_from + np.int64(entry))
+            x = (np.uint64(code) & low16) * (x >> up) + slot - np.uint64(code >> np.uint32(16))
+            filled = (x << np.uint64(16)) | np.uint64(peek(words, word))
+            word += np.int64(x < floor)
+            poke(lanes, lane + c, filled if x < floor else x)
+            poke(out, c, np.uint32(entry))
+            c += 1
+    return word
+
+
+@kernel
+def decode_rows(  # type: ignore[no-untyped-def]
+    symbols, i, rows, channels, slot_at, slots, slots_from, codes, codes_from, bits,
+    lanes, lane_mask, words, word, word_end, out, literals, literal,
+):  # fmt: skip
+    """Decoder, tables frozen: the symbols of ``rows`` tokens; return (literals, words) so far.
+
+    ``words`` has ``channels`` spare entries behind its end, so a token may overrun it; the next starts at the end
+    again, and the overrun stays visible in the count. ``literals`` has one spare entry.
+    """
+    overrun = np.int64(0)
+    for _ in range(rows):
+        word = take_row(
+            i, channels, slot_at, slots, slots_from, codes, codes_from, bits, lanes, lane_mask, words, word, out
+        )
+        if word > word_end:
+            overrun += word - word_end
+            word = word_end
+        escaped = np.uint32(0)
+        for c in range(channels):
+            entry = peek(out, c)
+            escaped |= entry
+            poke(symbols, i + c, np.uint8(entry & np.uint32(0xFF)))
+        if escaped & np.uint32(ESCAPE):
+            for c in range(channels):
+                if peek(out, c) & np.uint32(ESCAPE):
+                    poke(symbols, i + c, peek(literals, min(literal, len(literals) - 1)))
+                    literal += 1
+        i += channels
+    return literal, word, overrun
+
+
+@kernel
+def count_row(symbols, row, channels, class_at, counts, counts_from, codes, codes_from, escapes, increment):  # type: ignore[no-untyped-def]
+    """Add one token's symbols to their windows, and to the escape of those whose symbol has no frequency."""
+    for c in range(channels):
+        place = counts_from + peek(class_at, c) * WINDOW + np.int64(peek(symbols, row + c))
+        poke(counts, place, peek(counts, place) + increment)
+    if escapes:
+        for c in range(channels):
+            k = peek(class_at, c)
+            if peek(codes, codes_from + (k << CODE_SHIFT) + np.int64(peek(symbols, row + c))) == 0:
+                counts[counts_from + k * WINDOW + ESCAPE] += increment
+
+
+@kernel
+def tokens_ahead(state, parameters, measure, left):  # type: ignore[no-untyped-def]
+    """How many tokens can be coded before anything but the period could fire."""
+    watched = parameters[THETA_LOW] + parameters[THETA_NEW] + parameters[DRIFT] > 0 or measure
+    if watched or state[TOKEN] < parameters[WARMUP]:
+        return np.int64(1)
+    ahead = np.int64(1)
+    while ahead < left and state[SINCE_UPDATE] + ahead < period(state[TOKEN] + ahead, parameters):
+        ahead += 1
+    return ahead
+
+
+@kernel
+def watch_row(out, at, channels, escapes, lengths, counts, prior, first, classes, state, parameters):  # type: ignore[no-untyped-def]
+    """What the watchful parameters want to know of a token: its lowest frequency of 2^16, and whether it drifted."""
+    low = np.int64(1 << 16)
+    if parameters[THETA_LOW] > 0:
+        for c in range(channels):
+            low = min(low, np.int64(out[at + c] & np.uint32(0xFFFF)))
+        low <<= 16 - parameters[TABLE_BITS]
+    length = row_length(out, at, channels, escapes, lengths)
+    state[LENGTH] += length
+    if parameters[DRIFT] > 0:
+        return low, watch_drift(length, counts, prior, first, classes, state, parameters)
+    return low, 0
+
+
 def build(decoding: bool) -> Any:
     """The loop for one direction. The other direction's lines are dead code to the compiler."""
 
-    @njit(nogil=True, cache=True, error_model="numpy")
+    @kernel
     def run(  # type: ignore[no-untyped-def]
         symbols,  # uint8[all tokens * channels]: read by the encoder, written by the decoder
         tokens,  # int64[streams]: tokens of each stream's run
@@ -144,97 +267,80 @@ def build(decoding: bool) -> Any:
         counts,  # int64[streams * classes, WINDOW]; prior and probs alike
         prior,
         probs,
-        codes,  # uint32[streams * classes, WINDOW]
+        codes,  # uint32[streams * classes, 1 << CODE_SHIFT]
         slots,  # uint16[streams * classes, 1 << table bits], the decoder's
         span,  # int64[streams * classes, 2]: the range of symbols a window has counted
         states,  # int64[streams, STATE]
         parameters,
         lengths,
         measure,  # whether to sum the code length into state[LENGTH]
-        literals,  # uint8: the escaped symbols in order, one spare byte behind them
+        literals,  # uint8: the escaped symbols in order, one spare entry behind them
         out,  # encoder: uint32 code of every symbol; decoder: uint32[channels] scratch
         lanes,  # decoder: uint64[1 << lanes_log2]
         lanes_log2,
-        words,  # decoder: uint16, one spare word behind them
+        words,  # decoder: uint16, ``channels`` spare entries behind them
+        word_end,
     ):
-        """Code every run; return (literals used, words used). What lies past the end reads as the spare entry."""
+        """Code every run; return (literals used, words used). What lies past an end reads as the spare entries."""
         bits = parameters[TABLE_BITS]
         freq = np.zeros(WINDOW, np.int64)
-        code_at = np.zeros(channels, np.int64)
-        slot_at = np.zeros(channels, np.int64)
+        class_at = np.zeros(channels, np.int64)
+        place_at = np.zeros(channels, np.int64)
         flat_codes = codes.reshape(-1)
         flat_slots = slots.reshape(-1)
         flat_counts = counts.reshape(-1)
-        mask = np.uint64((1 << bits) - 1)
-        up = np.uint64(bits)
-        low16 = np.uint64(0xFFFF)
-        lane_mask = np.int64((1 << lanes_log2) - 1)
-        floor = np.uint64(1 << 16)
-        last_word = np.int64(len(words) - 1)
-        last_literal = np.int64(len(literals) - 1)
+        watchful = measure or parameters[THETA_LOW] + parameters[DRIFT] > 0
         literal = np.int64(0)
         word = np.int64(0)
+        overrun = np.int64(0)
         i = np.int64(0)
         for stream in range(len(tokens)):
             state = states[stream]
             first = stream * classes
             for c in range(channels):
-                code_at[c] = (first + np.int64(class_of[stream * channels + c])) * WINDOW
-                slot_at[c] = (first + np.int64(class_of[stream * channels + c])) << bits
-            for _ in range(tokens[stream]):
+                class_at[c] = class_of[stream * channels + c]
+                place_at[c] = class_at[c] << (bits if decoding else CODE_SHIFT)
+            left = tokens[stream]
+            while left > 0:
                 if state[DIRTY]:
                     rebuild(counts, probs, codes, slots, span, first, classes, freq, state, parameters, decoding)
-                increment = sampled_increment(state, parameters)
+                rows = tokens_ahead(state, parameters, measure, left)
                 before = literal
-                row = i
-                at = np.int64(0) if decoding else row
-                for c in range(channels):
-                    base = peek(code_at, c)
-                    if decoding:
-                        lane = i & lane_mask
-                        x = peek(lanes, lane)
-                        slot = x & mask
-                        s = np.int64(peek(flat_slots, peek(slot_at, c) + np.int64(slot)))
-                        code = peek(flat_codes, base + s)
-                        x = (np.uint64(code) & low16) * (x >> up) + slot - np.uint64(code >> np.uint32(16))
-                        refill = x < floor
-                        filled = (x << np.uint64(16)) | np.uint64(peek(words, min(word, last_word)))
-                        x = filled if refill else x
-                        word += np.int64(refill)
-                        poke(lanes, lane, x)
-                        if s == ESCAPE:
-                            s = np.int64(peek(literals, min(literal, last_literal)))
-                            literal += 1
-                            flat_counts[base + ESCAPE] += increment
-                        poke(symbols, i, np.uint8(s))
-                    else:
-                        s = np.int64(peek(symbols, i))
-                        code = peek(flat_codes, base + s)
-                        if code == 0:
-                            code = peek(flat_codes, base + ESCAPE)
-                            poke(literals, literal, np.uint8(s))
-                            literal += 1
-                            flat_counts[base + ESCAPE] += increment
-                    poke(out, at + c, code)
-                    i += 1
+                codes_from = first << CODE_SHIFT
+                at = np.int64(0) if decoding else i
+                if decoding:
+                    literal, word, more = decode_rows(
+                        symbols, i, rows, channels, place_at, flat_slots, first << bits, flat_codes, codes_from, bits,
+                        lanes, np.int64((1 << lanes_log2) - 1), words, word, word_end, out, literals, literal,
+                    )  # fmt: skip
+                    overrun += more
+                    if watchful:
+                        for c in range(channels):
+                            out[c] = flat_codes[codes_from + np.int64(out[c])]
+                else:
+                    literal = code_rows(
+                        symbols, i, rows, channels, place_at, flat_codes, codes_from, out, at, literals, literal
+                    )
                 escapes = literal - before
-                if increment > 0:
-                    for c in range(channels):
-                        place = peek(code_at, c) + np.int64(peek(symbols, row + c))
-                        poke(flat_counts, place, peek(flat_counts, place) + increment)
-                low = np.int64(65536)
-                if parameters[THETA_LOW] > 0:
-                    for c in range(channels):
-                        low = min(low, np.int64(out[at + c] & np.uint32(0xFFFF)))
-                    low = low << (16 - bits)
-                drifted = np.int64(0)
-                if measure or parameters[DRIFT] > 0:
-                    length = row_length(out, at, channels, escapes, lengths)
-                    state[LENGTH] += length
-                    if parameters[DRIFT] > 0:
-                        drifted = watch_drift(length, counts, prior, first, classes, state, parameters)
-                end_token(low, escapes, channels, drifted, counts, first, classes, state, parameters)
-        return literal, word
+                state[NOVEL_SINCE] += escapes
+                state[ESCAPES] += escapes
+                low = np.int64(1 << 16)
+                drifted = 0
+                for _ in range(rows):
+                    increment = sampled_increment(state, parameters)
+                    if increment > 0:
+                        count_row(
+                            symbols, i, channels, class_at, flat_counts, first * WINDOW, flat_codes, codes_from,
+                            escapes, increment,
+                        )  # fmt: skip
+                    if watchful:
+                        low, drifted = watch_row(
+                            out, at, channels, escapes, lengths, counts, prior, first, classes, state, parameters
+                        )
+                    end_token(low, channels, drifted, counts, first, classes, state, parameters)
+                    i += channels
+                left -= rows
+        return literal, word + overrun
 
     return run
 

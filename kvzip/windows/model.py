@@ -15,7 +15,7 @@ from kvzip.coder import rans
 from kvzip.errors import ContainerError
 from kvzip.windows import loop
 from kvzip.windows.classes import classify
-from kvzip.windows.estimator import ESCAPE, INCREMENT_START, WINDOW
+from kvzip.windows.estimator import CODE_SHIFT, ESCAPE, INCREMENT_START, WINDOW
 from kvzip.windows.lengths import code_lengths
 from kvzip.windows.parameters import Parameters
 from kvzip.windows.prior import SHAPES, Fields, choose, fill
@@ -63,7 +63,7 @@ class PlaneModel:
         self.counts = np.zeros((windows, WINDOW), np.int64)
         self.prior = self.counts
         self.probs = np.zeros((windows, WINDOW), np.int64)
-        self.codes = np.zeros((windows, WINDOW), np.uint32)
+        self.codes = np.zeros((windows, 1 << CODE_SHIFT), np.uint32)
         self.slots = np.zeros((1, 1), np.uint16)
         self.span = np.tile(np.array([ESCAPE, 0], np.int64), (windows, 1))
         self.states = np.zeros((streams, loop.STATE), np.int64)
@@ -138,7 +138,7 @@ class PlaneModel:
         codes = np.empty(count, np.uint32)
         unused = np.zeros(1, np.uint64)
         used, _ = loop.encode_run(
-            *self._arguments(symbols, tokens, measure), literals, codes, unused, 0, np.zeros(1, np.uint16)
+            *self._arguments(symbols, tokens, measure), literals, codes, unused, 0, np.zeros(1, np.uint16), 0
         )
         bits = self.parameters.table_bits
         lanes_log2 = rans.lanes_log2(count)
@@ -163,7 +163,8 @@ class PlaneModel:
             np.empty(self.channels, np.uint32),
             lanes,
             coded.lanes_log2,
-            np.append(coded.words, np.uint16(0)),
+            np.concatenate([coded.words, np.zeros(self.channels, np.uint16)]),
+            len(coded.words),
         )
         spent = (literals, words) == (len(coded.literals), len(coded.words))
         carried = lanes - np.uint64(rans.LANE_FLOOR)

@@ -21,11 +21,11 @@ from importlib.resources import files
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kvzip.coder.jit import kernel
 from kvzip.windows.estimator import ESCAPE, INCREMENT_START
-from kvzip.windows.lengths import log2
+from kvzip.windows.lengths import code_lengths
 
 SHAPES = 32
 SHAPE_WIDTH = 64
@@ -85,28 +85,24 @@ def shapes(identifier: str = "exponents-1") -> NDArray[np.int64]:
 @cache
 def _shape_lengths() -> NDArray[np.int64]:
     """Code length of every entry of the shapes in 1/256 bit, (32, 64)."""
-    return (SHAPE_BITS << 8) - log2(shapes())
+    return code_lengths(SHAPE_BITS)[shapes()]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _choose(exponents, lengths, chosen):  # type: ignore[no-untyped-def]
     """The shape and reference that code the histogram ``exponents`` in the fewest bits, into ``chosen[0:2]``."""
+    live = np.flatnonzero(exponents)
     total = np.int64(0)
     weighted = np.int64(0)
-    first = len(exponents)
-    last = -1
-    for s in range(len(exponents)):
-        if exponents[s] > 0:
-            first = min(first, s)
-            last = s
-            total += exponents[s]
-            weighted += exponents[s] * s
+    for s in live:
+        total += exponents[s]
+        weighted += exponents[s] * s
     mean = (2 * weighted + total) // (2 * max(np.int64(1), total))
     best = np.int64(-1)
     for reference in range(max(0, mean - REACH), min(255, mean + REACH) + 1):
         for shape in range(SHAPES):
             length = np.int64(0)
-            for s in range(first, last + 1):
+            for s in live:
                 at = min(SHAPE_WIDTH - 1, max(0, s - reference + SHAPE_CENTRE))
                 length += exponents[s] * lengths[shape, at]
             if best < 0 or length < best:
@@ -115,22 +111,31 @@ def _choose(exponents, lengths, chosen):  # type: ignore[no-untyped-def]
                 chosen[1] = reference
 
 
+@kernel
+def _fold(histogram, exponent_bits, sign_bits, rest_bits, exponents, signs):  # type: ignore[no-untyped-def]
+    """Sum a histogram of symbols by exponent and by sign."""
+    for s in range(1 << (exponent_bits + sign_bits + rest_bits)):
+        exponents[s >> (sign_bits + rest_bits)] += histogram[s]
+        signs[(s >> rest_bits) & ((1 << sign_bits) - 1)] += histogram[s]
+
+
 def choose(histogram: NDArray[np.int64], fields: Fields) -> bytes:
     """The prior of a class for its sampled histogram (256,), as the bytes that go into the block."""
+    exponents = np.zeros(1 << fields.exponent, np.int64)
+    signs = np.zeros(2, np.int64)
+    _fold(histogram, fields.exponent, fields.sign, fields.rest, exponents, signs)
     out = bytearray()
     if fields.exponent:
-        exponents = histogram[: 1 << fields.width].reshape(1 << fields.exponent, -1).sum(1)
         chosen = np.zeros(2, np.int64)
         _choose(exponents, _shape_lengths(), chosen)
         out += bytes(chosen.tolist())
     if fields.sign:
-        by_sign = histogram[: 1 << fields.width].reshape(1 << fields.exponent, 2, -1).sum((0, 2))
-        share = (int(by_sign[1]) << 16) // int(by_sign.sum()) if by_sign.any() else 1 << 15
-        out.append(bisect(SIGN_MIDDLES, share))
+        zeros, ones = signs.tolist()
+        out.append(bisect(SIGN_MIDDLES, (ones << 16) // (zeros + ones) if zeros + ones else 1 << 15))
     return bytes(out)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _fill(counts, k, shape, one, exponent_bits, sign_bits, rest_bits, weight):  # type: ignore[no-untyped-def]
     """Set window ``k``'s counts to ``weight`` times the prior, whose mass is about 2^16; see ``fill``."""
     for e in range(1 << exponent_bits):

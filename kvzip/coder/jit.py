@@ -1,0 +1,65 @@
+"""The decorator of every kernel, and where compiled kernels are kept.
+
+Kernels are compiled on first use and cached on disk. Numba does not notice an edit in a kernel that another one
+calls, so the folder is named by a digest of all of kvzip's sources that hold kernels:
+
+    $NUMBA_CACHE_DIR if set, else $XDG_CACHE_HOME/kvzip or ~/.cache/kvzip, / digest
+
+A home that cannot be written costs the cache, not the run: a private folder that ends with the process takes its
+place (never a guessable one below /tmp, where someone else could have put code).
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from numba import config, njit
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_KERNEL_FOLDERS = ("coder", "windows", "planes")
+
+
+def _digest() -> str:
+    state = hashlib.sha256()
+    for folder in _KERNEL_FOLDERS:
+        for source in sorted((_PACKAGE / folder).glob("*.py")):
+            state.update(source.read_bytes())
+    return state.hexdigest()[:16]
+
+
+def _folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(base, "kvzip", _digest())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, probe = tempfile.mkstemp(dir=folder)
+        os.close(descriptor)
+        os.unlink(probe)
+    except OSError:
+        folder = Path(tempfile.mkdtemp(prefix="kvzip-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+if not os.environ.get("NUMBA_CACHE_DIR"):
+    config.CACHE_DIR = str(_folder())
+
+kernel = njit(nogil=True, cache=True, error_model="numpy")
+"""Compiles a function that holds no lock while it runs, is cached, and divides like C."""
+
+
+def is_cold(job: str) -> bool:
+    """Whether ``job`` ("compress", "decompress") has never finished with these kernels on this machine."""
+    return not Path(config.CACHE_DIR, f"warm-{job}").exists()
+
+
+def remember_warm(job: str) -> None:
+    """Note that ``job`` has run, so that its kernels are compiled and cached."""
+    with suppress(OSError):
+        Path(config.CACHE_DIR, f"warm-{job}").touch()
