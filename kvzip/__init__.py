@@ -26,11 +26,11 @@ from kvzip.errors import (
 from kvzip.version import __version__
 
 if TYPE_CHECKING:
-    from kvzip.api import compress, decompress
+    from kvzip.api import compress, decompress, stats
     from kvzip.api import open_container as open
     from kvzip.pipeline.compress import Report
     from kvzip.pipeline.reader import Layer, Reader, Tensor
-    from kvzip.pipeline.stats import Stats, stats
+    from kvzip.pipeline.stats import Stats
 
 __all__ = [
     "ContainerError",
@@ -55,7 +55,7 @@ _HOMES = {
     "compress": ("kvzip.api", "compress"),
     "decompress": ("kvzip.api", "decompress"),
     "open": ("kvzip.api", "open_container"),
-    "stats": ("kvzip.pipeline.stats", "stats"),
+    "stats": ("kvzip.api", "stats"),
     "Stats": ("kvzip.pipeline.stats", "Stats"),
     "Report": ("kvzip.pipeline.compress", "Report"),
     "Layer": ("kvzip.pipeline.reader", "Layer"),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import io
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, overload
 
-from kvzip.container.structures import DIRECTORY, DUMP, Member
+from kvzip.container.records import MAGIC
+from kvzip.container.structures import DIRECTORY, DUMP, Member, Start
 from kvzip.errors import OptionError
 from kvzip.files import DirectoryTarget, FileSource, FileTarget, members
 from kvzip.pipeline.compress import MemberInput, Report, compress_members
 from kvzip.pipeline.decompress import Opening, decompress_members
 from kvzip.pipeline.options import Options, Progress
 from kvzip.pipeline.reader import Reader
+from kvzip.pipeline.stats import Stats, summarise
 
 PathLike = str | os.PathLike[str]
 Source = bytes | bytearray | memoryview | PathLike | BinaryIO
@@ -62,11 +65,12 @@ def compress(
 def _compress(source: Source, out: BinaryIO, options: Options, progress: Progress | None) -> Report:
     if isinstance(source, str | os.PathLike) and Path(source).is_dir():
         return compress_members(directory_inputs(Path(source)), out, options, directory=True, progress=progress)
-    return compress_members([_input(source)], out, options, progress=progress)
+    return compress_members([source_input(source)], out, options, progress=progress)
 
 
 @contextmanager
-def _input(source: Source) -> Iterator[MemberInput]:
+def source_input(source: Source) -> Iterator[MemberInput]:
+    """A dump wherever it is: a path ("-": standard input), bytes, or a binary file at its start."""
     if isinstance(source, str | os.PathLike):
         with file_input(source) as opened:
             yield opened
@@ -211,3 +215,40 @@ def open_container(source: PathLike | BinaryIO, *, threads: int = 0) -> Reader:
             opened.close()
             raise
     return Reader(source, str(getattr(source, "name", "input")), threads, owned=False)
+
+
+def stats(
+    source: Source, *, level: int = 3, threads: int = 0, progress: Progress | None = None, **options: Any
+) -> Stats:
+    """Measure a dump (by compressing it into nothing) or a container (by decoding it into nothing).
+
+    source: bytes, a path ("-": standard input), a directory of dumps, or a binary file at its start.
+    """
+    chosen = Options.make(level, threads, **options)
+    start = Start(level=level, parameters=chosen.parameters)
+    began = time.perf_counter()
+    if isinstance(source, str | os.PathLike) and Path(source).is_dir():
+        members = directory_inputs(Path(source))
+        report = compress_members(members, _Nowhere(), chosen, directory=True, progress=progress, observe=True)
+        return summarise(os.fspath(source), report, start, began, False)
+    with source_input(source) as opened:
+        opened.file = peekable(opened.file)
+        if opened.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC:
+            opening = Opening.of(opened.file, opened.where)
+            nowhere = lambda member, number: nullcontext(None)  # noqa: E731
+            report = decompress_members(opening, nowhere, threads, progress=progress, observe=True)
+            return summarise(opened.where, report, opening.start, began, True)
+        report = compress_members([nullcontext(opened)], _Nowhere(), chosen, progress=progress, observe=True)
+        return summarise(opened.where, report, start, began, False)
+
+
+def peekable(file: Any) -> Any:
+    """The file, or a buffer around it that can peek."""
+    return file if hasattr(file, "peek") else io.BufferedReader(file)
+
+
+class _Nowhere(io.RawIOBase):
+    """Takes every byte and keeps none."""
+
+    def write(self, data: Any) -> int:
+        return len(data)

@@ -16,12 +16,13 @@ the next one those before, and so on; a plane that finds fewer takes none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.blocks.tally import Tally
 from kvzip.coder.rans import MAX_LANES_LOG2, lanes_log2
 from kvzip.errors import UnsupportedError
 from kvzip.planes.split import Plane, lay, pack, planes_of, split, trailing_zero_rows, turn_back, unpack
@@ -39,24 +40,6 @@ TOKENS_PER_CLASS = 16  # a block's streams get one class of channels per so many
 SAMPLE = 4096  # symbols looked at to decide whether a tried plane could pay
 WORTH, WORTH_MODELLED = 248, 253  # in 1/256 of a plane's width: what its sampled entropy must stay below
 EMPTY = np.zeros(0, np.uint8)
-
-
-@dataclass
-class Tally:
-    """What a chain's windows did, by plane: counters summed over the models it has had (see ``windows.loop``)."""
-
-    counters: dict[int, NDArray[np.int64]] = field(default_factory=dict)  # plane -> (streams, counters)
-    bytes: dict[str, int] = field(default_factory=dict)  # section -> bytes of payload
-
-    def absorb(self, plane: int, model: PlaneModel) -> None:
-        """Add a model's counters and set them to zero in it."""
-        seen = model.states[:, loop.COUNTERS].copy()
-        self.counters[plane] = self.counters[plane] + seen if plane in self.counters else seen
-        model.states[:, loop.COUNTERS] = 0
-
-    def spend(self, section: str, count: int) -> None:
-        """Add to a section's bytes."""
-        self.bytes[section] = self.bytes.get(section, 0) + count
 
 
 class Chain:
@@ -96,12 +79,14 @@ class Chain:
                 head += opening
                 sections += [coded.states, coded.words, coded.literals]
         payload = b"".join([head, *(section.tobytes() for section in sections), raw.tobytes()])
-        if len(payload) <= values.nbytes:
-            self._account(head, sections, raw)
-            return payload
-        self._close()
-        self.tally.spend("stored", values.nbytes)
-        return bytes((STORED,)) + values.tobytes()
+        if len(payload) > values.nbytes:
+            self._close()
+            self.tally.stored += values.nbytes
+            payload = bytes((STORED,)) + values.tobytes()
+        elif self.measure:
+            self._count_raw(kinds, len(flat))
+        self._observe(payload, values)
+        return payload
 
     def decode(self, payload: memoryview, block: Block, where: str) -> NDArray[Any]:
         """The inverse of ``encode``: values (streams, tokens, channels). ContainerError on anything wrong."""
@@ -113,14 +98,15 @@ class Chain:
             self._close()
             stored = cursor.take(block.streams * block.tokens * block.channels * dtype.itemsize)
             cursor.finish()
-            self.tally.spend("stored", len(stored))
-            return np.frombuffer(stored, dtype).reshape(shape)
+            self.tally.stored += len(stored)
+            values = np.frombuffer(stored, dtype).reshape(shape)
+            self._observe(payload, values)
+            return values
         if method != WINDOWS:
             raise UnsupportedError(f"{where} is coded by method {method}, unknown here; use a newer kvzip")
         tokens = self._read_tails(cursor, block)
         count = int(tokens.sum()) * block.channels
         plans = [self._read_plane(cursor, number, count, shape) for number in range(len(self.planes))]
-        head = cursor.at
         symbols, carried = self._decode_planes(cursor, plans, tokens, count)
         left = sum(_packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW)
         rest = np.frombuffer(cursor.take(left - sum(map(len, carried))), np.uint8)
@@ -138,9 +124,10 @@ class Chain:
             lay(cut, plane.shift, flat)
         if self.turn[0]:
             turn_back(flat, *self.turn)
-        self.tally.spend("side", head)
-        self.tally.spend("raw", len(rest))
-        return self._restore_tails(flat, tokens, shape)
+        self._count_raw([plan.kind for plan in plans], count)
+        values = self._restore_tails(flat, tokens, shape)
+        self._observe(payload, values)
+        return values
 
     # -- parts of encode
 
@@ -179,11 +166,6 @@ class Chain:
             self.models[number] = self._new_model(number, shape)
             opening = self.models[number].open(symbols, tokens)
         return self.models[number].encode(symbols, tokens, carried, self.measure), opening
-
-    def _account(self, head: bytearray, sections: list[NDArray[Any]], raw: Bytes) -> None:
-        self.tally.spend("side", len(head))
-        self.tally.spend("coded", sum(section.nbytes for section in sections))
-        self.tally.spend("raw", len(raw))
 
     # -- parts of decode
 
@@ -230,7 +212,6 @@ class Chain:
                 np.frombuffer(cursor.take(2 * plan.words), "<u2"),
                 np.frombuffer(cursor.take(plan.literals), np.uint8),
             )
-            self.tally.spend("coded", coded.size)
             symbols[number], rode = self.models[number].decode(coded, tokens, cursor.where, self.measure)
             if left >= len(rode):
                 carried.append(rode)
@@ -265,7 +246,18 @@ class Chain:
         """Drop one model, or all, keeping their counters."""
         for n in [number] if number is not None else list(self.models):
             if n in self.models:
-                self.tally.absorb(n, self.models.pop(n))
+                self.tally.absorb(n, self.models.pop(n).states[:, loop.COUNTERS])
+
+    def _count_raw(self, kinds: list[int], symbols: int) -> None:
+        for number, kind in enumerate(kinds):
+            if kind == RAW:
+                self.tally.raw[number] = self.tally.raw.get(number, 0) + symbols
+
+    def _observe(self, payload: bytes | memoryview, values: NDArray[Any]) -> None:
+        """Note a finished block for the statistics, if anybody wants them."""
+        if self.measure:
+            self.tally.payload += len(payload)
+            self.tally.observe(values, self.extent.dtype)
 
     def finish(self) -> Tally:
         """Drop every model; return what the chain did."""

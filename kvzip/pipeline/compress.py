@@ -41,6 +41,7 @@ class ChainRecord:
     """What a finished chain leaves behind for the statistics."""
 
     member: int
+    number: int  # of the extent in its member
     extent: Extent
     block: Block
     chain: Chain
@@ -133,7 +134,7 @@ class Compressor:
             digest.update(data)
             values = gather(extent, slab, data)
             for block in blocks_of(extent, slab):
-                chain = chains.get(block.chain) or self._open_chain(extent, block, chains)
+                chain = chains.get(block.chain) or self._open_chain(number, extent, block, chains)
                 twin = checks.setdefault(block.chain, self._chain(extent)) if self.options.verify else None
                 part = values[block.first : block.first + block.streams]
                 work = _Encode(chain, twin, part, block, number, count, source.where)
@@ -147,10 +148,10 @@ class Compressor:
     def _chain(self, extent: Extent) -> Chain:
         return Chain(extent, self.options.parameters, self.observe)
 
-    def _open_chain(self, extent: Extent, block: Block, chains: dict[int, Chain]) -> Chain:
+    def _open_chain(self, number: int, extent: Extent, block: Block, chains: dict[int, Chain]) -> Chain:
         chain = chains[block.chain] = self._chain(extent)
         if self.observe:
-            self.report.chains.append(ChainRecord(self.report.members, extent, block, chain))
+            self.report.chains.append(ChainRecord(self.report.members, number, extent, block, chain))
         return chain
 
     def _write(self, coded: Coded) -> None:

@@ -175,7 +175,7 @@ class Decompressor:
             self._drain(pool, decoder, sink, everything=False)
         self._drain(pool, decoder, sink, everything=True)
         if self.observe:
-            seen = (ChainRecord(self.report.members, extent, block, chain) for block, chain in decoder.opened)
+            seen = (ChainRecord(self.report.members, number, extent, *opened) for opened in decoder.opened)
             self.report.chains.extend(seen)
 
     def _drain(self, pool: ChainPool[Decoded], decoder: ExtentDecoder, sink: _Sink, everything: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def runs(draw):
     lanes_log2 = draw(some.integers(0, 3))
     cuts = draw(some.lists(some.integers(0, 1 << bits), max_size=8))
     edges = [0, *sorted(cuts), 1 << bits]
-    freqs = [b - a for a, b in zip(edges, edges[1:], strict=False)]
+    freqs = [b - a for a, b in pairwise(edges)]
     usable = [s for s, freq in enumerate(freqs) if freq]
     symbols = draw(some.lists(some.sampled_from(usable), max_size=60))
     carried = draw(some.lists(some.integers(0, 0xFFFF), min_size=1 << lanes_log2, max_size=1 << lanes_log2))

@@ -104,7 +104,8 @@ def plan(extent: Extent, block_bytes: int) -> Iterator[Block]:
     step = max(1, block_bytes // inside)
     full = min(step, sizes[cut]) if cut == token else 1 if cut > token else sizes[token]
     share = max(1, (1 << 18) // (full * sizes[-1] * extent.item))
-    for outer in product(*(range(size) for size in sizes[:cut])):
+    for slab in range(prod(sizes[:cut])):
+        outer = [slab // prod(sizes[i + 1 : cut]) % sizes[i] for i in range(cut)]
         for low in range(0, sizes[cut], step):
             ranges = [range(i, i + 1) for i in outer]
             ranges += [range(low, min(low + step, sizes[cut])), *(range(size) for size in sizes[cut + 1 :])]

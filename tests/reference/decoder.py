@@ -137,7 +137,7 @@ class _Decoder:
     def _extent(self, number: int, extent: Extent) -> bytes:
         """The data of one extent."""
         chains: dict[int, Chain] = {}
-        out = [0] * extent.elements
+        out: dict[int, int] = {}  # element -> value; grows as blocks come, whatever the extent claims to be
         for count, block in enumerate(plan(extent, self.block_bytes)):
             at, kind, payload = self.record()
             require(kind == BLOCK, "a record that should be a BLOCK")
@@ -151,9 +151,8 @@ class _Decoder:
             values = chains[block.chain].decode(data, block.shape)
             joined = b"".join(value.to_bytes(extent.item, "little") for value in values)
             require(xxhash.xxh3_64_intdigest(joined) == check, f"block {count} of extent {number} fails its check")
-            for place, value in zip(block.places, values, strict=False):  # opaque data is filled up at its end
-                out[place] = value
-        return b"".join(value.to_bytes(extent.item, "little") for value in out)
+            out.update(zip(block.places, values, strict=False))  # opaque data is filled up at its end
+        return b"".join(out[place].to_bytes(extent.item, "little") for place in range(extent.elements))
 
     def _check_index(self, data: Bytes, digests: bytes) -> None:
         """Section 10."""

@@ -125,7 +125,9 @@ class Stream:
         return True
 
 
-def prior_counts(spec: Bytes, fields: tuple[int, int, int], prior_weight: int, members: int, asset: bytes) -> list[int]:
+def prior_counts(
+    spec: Bytes, fields: tuple[int, int, int], prior_weight: int, members: int, asset: bytes
+) -> list[int]:
     """Section 8.2: a window's counts at the start; reads its bytes of the opening."""
     counts = [0] * 257
     if not prior_weight:
@@ -213,7 +215,7 @@ class PlaneWindows:
                     if s == ESCAPE:
                         require(literal < len(literals), "literals run out")
                         s = literals[literal]
-                        require(s < 1 << self.width, "a literal wider than its plane")
+                        require(s < 1 << self.width and not window.freq[s], "a literal that is no escaped symbol")
                         literal += 1
                         escapes += 1
                         window.counts[ESCAPE] += weight

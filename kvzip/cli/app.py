@@ -1,0 +1,193 @@
+"""The commands and their options. Every command hands over to a module that is imported only then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from kvzip.version import __version__
+
+app = typer.Typer(
+    name="kvzip",
+    help="Compress dumped KV caches without losing a bit.",
+    epilog="A dump is a safetensors file, a directory of them, or - for standard input.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+Inputs = Annotated[Optional[list[str]], typer.Argument(metavar="[FILE]...", help="- or nothing: standard input")]  # noqa: UP045
+Output = Annotated[Optional[str], typer.Option("-o", "--output", metavar="FILE", help="write here; - is standard output")]  # noqa: UP045
+OutputDir = Annotated[Optional[Path], typer.Option("--output-dir", metavar="DIR", help="write below DIR, mirroring trees")]  # noqa: UP045
+Stdout = Annotated[bool, typer.Option("-c", "--stdout", help="write to standard output")]
+Force = Annotated[bool, typer.Option("-f", "--force", help="overwrite; write to a terminal; compress a .kvz again")]
+Threads = Annotated[int, typer.Option("-T", "--threads", metavar="N", envvar="KVZIP_THREADS", help="0: all cores")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="say nothing but errors")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="say more")]
+Remove = Annotated[bool, typer.Option("--rm", help="remove the input once the output is safe")]
+Json = Annotated[bool, typer.Option("--json", help="report as JSON")]
+Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="every file below a directory by itself")]
+Level = Annotated[int, typer.Option("-l", "--level", metavar="1..9", envvar="KVZIP_LEVEL", help="1 fast ... 9 small")]
+Layout = Annotated[Optional[str], typer.Option("--layout", metavar="NAME", help="do not guess the layout of tensors")]  # noqa: UP045
+Preset = Annotated[Optional[str], typer.Option("--preset", metavar="NAME", help="classic: the published starting point")]  # noqa: UP045
+
+
+def _setting(option: str, metavar: str, what: str) -> Any:
+    return typer.Option(option, metavar=metavar, help=what, show_default=False, rich_help_panel="Estimator")
+
+
+Alpha = Annotated[Optional[float], _setting("--alpha", "0.5..1", "what a count keeps from token to token")]  # noqa: UP045
+Beta = Annotated[Optional[float], _setting("--beta", "0..0.999", "what a probability keeps at an update")]  # noqa: UP045
+ThetaLow = Annotated[Optional[float], _setting("--theta-low", "P", "update on symbols less likely than P; 0 never")]  # noqa: UP045
+ThetaNew = Annotated[Optional[float], _setting("--theta-new", "P", "update on a share P of unknown symbols; 0 never")]  # noqa: UP045
+NUpdate = Annotated[Optional[int], _setting("--n-update", "N", "update every N tokens")]  # noqa: UP045
+SymbolBits = Annotated[Optional[int], _setting("--symbol-bits", "8..16", "bits of a value that are modelled")]  # noqa: UP045
+Prior = Annotated[Optional[str], _setting("--prior", "NAME", "builtin, or none to start empty")]  # noqa: UP045
+PriorWeight = Annotated[Optional[int], _setting("--prior-weight", "N", "what the prior weighs, in tokens")]  # noqa: UP045
+Warmup = Annotated[Optional[int], _setting("--warmup", "N", "first N tokens by the prior alone")]  # noqa: UP045
+Drift = Annotated[Optional[float], _setting("--drift", "X", "reset when code length grows X-fold; 0 never")]  # noqa: UP045
+Classes = Annotated[Optional[int], _setting("--classes", "1..16", "classes of channels of a stream")]  # noqa: UP045
+
+
+def _settings(values: dict[str, Any]) -> dict[str, Any]:
+    """The estimator's options among a command's values, with ``--prior`` turned into its weight."""
+    from kvzip.errors import OptionError
+
+    names = ("alpha", "beta", "theta_low", "theta_new", "n_update", "symbol_bits", "warmup", "drift", "classes")
+    out = {name: values[name] for name in names}
+    weight, prior = values["prior_weight"], values["prior"]
+    if prior not in (None, "builtin", "none"):
+        raise OptionError(f"--prior {prior}: must be builtin or none")
+    if prior == "none" and weight:
+        raise OptionError("--prior none and --prior-weight exclude each other; give one of them")
+    return out | {"prior_weight": 0 if prior == "none" else weight}
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", "-V", help="show the version")] = False) -> None:
+    """Compress dumped KV caches without losing a bit."""
+    if version:
+        print(f"kvzip {__version__}")
+        raise typer.Exit
+
+
+@app.command(epilog="Example: kvzip compress -1 -c dump.safetensors | ssh host 'cat > dump.safetensors.kvz'")
+def compress(
+    inputs: Inputs = None,
+    output: Output = None,
+    output_dir: OutputDir = None,
+    stdout: Stdout = False,
+    level: Level = 3,
+    threads: Threads = 0,
+    recursive: Recursive = False,
+    force: Force = False,
+    remove: Remove = False,
+    verify: Annotated[bool, typer.Option("--verify", help="decode what was written and compare")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    json: Json = False,
+    layout: Layout = None,
+    block_size: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--block-size", metavar="SIZE", help="4K..64M, a power of two: what is checked at once"),
+    ] = None,
+    preset: Preset = None,
+    alpha: Alpha = None,
+    beta: Beta = None,
+    theta_low: ThetaLow = None,
+    theta_new: ThetaNew = None,
+    n_update: NUpdate = None,
+    symbol_bits: SymbolBits = None,
+    prior: Prior = None,
+    prior_weight: PriorWeight = None,
+    warmup: Warmup = None,
+    drift: Drift = None,
+    classes: Classes = None,
+) -> None:
+    """Compress dumps: FILE becomes FILE.kvz, a directory one container; sources are kept."""
+    values = dict(locals())
+    from kvzip.cli import transform
+    from kvzip.cli.sizes import block_log2
+
+    settings = _settings(values)
+    extra = {} if block_size is None else {"block_log2": block_log2(block_size)}
+    choices = {"level": level, "threads": threads, "layout": layout, "preset": preset, "verify": verify}
+    job = transform.Settings(output, output_dir, stdout, recursive, force, remove, quiet, verbose, json)
+    transform.compress(inputs, job, choices | extra | settings)
+
+
+@app.command(epilog="Example: kvzip decompress -c dump.safetensors.kvz | sha256sum")
+def decompress(
+    inputs: Inputs = None,
+    output: Output = None,
+    output_dir: OutputDir = None,
+    stdout: Stdout = False,
+    threads: Threads = 0,
+    recursive: Recursive = False,
+    force: Force = False,
+    remove: Remove = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Restore what was compressed, byte for byte: FILE.kvz becomes FILE."""
+    from kvzip.cli import transform
+
+    job = transform.Settings(output, output_dir, stdout, recursive, force, remove, quiet, verbose, json)
+    transform.decompress(inputs, job, threads)
+
+
+@app.command()
+def test(
+    inputs: Inputs = None,
+    threads: Threads = 0,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Decode containers to nowhere and check every sum."""
+    from kvzip.cli import inspect
+
+    inspect.test(inputs, threads, quiet=quiet, verbose=verbose, json=json)
+
+
+@app.command(name="list")
+def list_tensors(inputs: Inputs = None, json: Json = False) -> None:
+    """Show the tensors of dumps and containers."""
+    from kvzip.cli import inspect
+
+    inspect.list_tensors(inputs, json=json)
+
+
+@app.command(epilog="Example: kvzip stats --json dump.safetensors | jq .kinds.key.bits_per_value")
+def stats(
+    inputs: Inputs = None,
+    level: Level = 3,
+    threads: Threads = 0,
+    quiet: Quiet = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="every head, not only layers")] = False,
+    json: Json = False,
+    layout: Layout = None,
+    preset: Preset = None,
+    alpha: Alpha = None,
+    beta: Beta = None,
+    theta_low: ThetaLow = None,
+    theta_new: ThetaNew = None,
+    n_update: NUpdate = None,
+    symbol_bits: SymbolBits = None,
+    prior: Prior = None,
+    prior_weight: PriorWeight = None,
+    warmup: Warmup = None,
+    drift: Drift = None,
+    classes: Classes = None,
+) -> None:
+    """Show where the bits go: by kind, layer and head, of a dump (as if compressed) or a container."""
+    values = dict(locals())
+    from kvzip.cli import inspect
+
+    choices = {"level": level, "threads": threads, "layout": layout, "preset": preset}
+    inspect.stats(inputs, choices | _settings(values), quiet=quiet, verbose=verbose, json=json)

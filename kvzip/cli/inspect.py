@@ -1,0 +1,108 @@
+"""``test``, ``list`` and ``stats``: look into dumps and containers without writing any."""
+
+from __future__ import annotations
+
+import json as json_module
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from kvzip.cli.sizes import human
+from kvzip.cli.voice import Voice
+from kvzip.container.records import MAGIC
+from kvzip.errors import KvzipError
+from kvzip.files import FileSource
+
+
+def test(inputs: Sequence[str] | None, threads: int, *, quiet: bool, verbose: bool, json: bool) -> None:
+    """Decode every container to nowhere; exit 1 if one is damaged."""
+    voice = Voice(quiet, verbose)
+    rows: list[dict[str, Any]] = []
+    for name in inputs or ["-"]:
+        began = time.perf_counter()
+        try:
+            container, source = check_container(name, threads, voice)
+            rows.append({"file": name, "ok": True, "container_bytes": container, "source_bytes": source})
+            rate = human(source / max(1e-9, time.perf_counter() - began))
+            voice.say(f"{name}: ok, {human(container)} hold {human(source)}, {rate}/s", detail=True)
+        except KvzipError as error:
+            rows.append({"file": name, "ok": False, "error": str(error)})
+            voice.error(str(error))
+    if json:
+        print(json_module.dumps({"command": "test", "files": rows}))
+    elif all(row["ok"] for row in rows):
+        voice.say(f"{len(rows)} ok", only_terminal=True)
+    if not all(row["ok"] for row in rows):
+        raise SystemExit(1)
+
+
+def check_container(name: str, threads: int, voice: Voice | None = None) -> tuple[int, int]:
+    """Decode a container to nowhere; return its bytes and those of what it holds."""
+    from kvzip.pipeline.decompress import Opening, decompress_members
+
+    with FileSource(name) as source:
+        opening = Opening.of(source.file, source.name)
+        with voice.progress(source.name, None) if voice else nullcontext(None) as progress:
+            report = decompress_members(opening, lambda member, _: nullcontext(None), threads, progress=progress)
+    return report.container_bytes, report.source_bytes
+
+
+def list_tensors(inputs: Sequence[str] | None, *, json: bool) -> None:
+    """Show the tensors of every input."""
+    from kvzip.cli import listing
+
+    found = []
+    failed = False
+    for name in inputs or ["-"]:
+        try:
+            found += listing.listings(name)
+        except KvzipError as error:
+            failed = True
+            Voice(False, False).error(str(error))
+    if json:
+        print(json_module.dumps({"command": "list", "files": [item.to_json() for item in found]}))
+    else:
+        from kvzip.cli.render import show_listing
+
+        for item in found:
+            show_listing(item)
+    if failed:
+        raise SystemExit(1)
+
+
+def stats(
+    inputs: Sequence[str] | None, choices: dict[str, Any], *, quiet: bool, verbose: bool, json: bool
+) -> None:
+    """Measure every input and show it."""
+    from kvzip import api
+
+    voice = Voice(quiet, verbose)
+    rows = []
+    failed = False
+    for name in inputs or ["-"]:
+        try:
+            with voice.progress(name, None) as progress:
+                found = api.stats(name, progress=progress, **choices)
+        except KvzipError as error:
+            if error.exit_code == 2:
+                raise
+            failed = True
+            voice.error(str(error))
+            continue
+        rows.append(found.to_json())
+        if not json:
+            from kvzip.cli.render import show_stats
+
+            show_stats(found, every_head=verbose)
+    if json:
+        print(json_module.dumps(rows[0] if len(rows) == 1 and len(inputs or ["-"]) == 1 else rows))
+    if failed:
+        raise SystemExit(1)
+
+
+def is_container(source: FileSource) -> bool:
+    """Whether a file starts like a container."""
+    return bool(source.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC)  # type: ignore[attr-defined]
+
+

@@ -1,0 +1,151 @@
+"""Everything that is drawn: tables and progress. The only module that knows rich."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from kvzip.cli.listing import Listing
+from kvzip.cli.sizes import human
+from kvzip.files.faults import shown
+from kvzip.pipeline.stats import Stats, Totals
+
+_REFRESH_SECONDS = 0.1
+
+
+def _console(stream: object = None) -> Console:
+    """A console that wraps nothing on its own when output is no terminal."""
+    out = sys.stdout if stream is None else stream
+    width = None if out.isatty() else max(80, shutil.get_terminal_size((80, 24)).columns)  # type: ignore[attr-defined]
+    no_color = "NO_COLOR" in os.environ
+    return Console(file=out, highlight=False, markup=False, width=width, no_color=no_color, soft_wrap=False)  # type: ignore[arg-type]
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    for column in columns:
+        left = column.startswith("<")
+        table.add_column(column.lstrip("<"), justify="left" if left else "right", overflow="fold" if left else "ellipsis")
+    return table
+
+
+@contextmanager
+def progress(name: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
+    """A line with bytes, share, rate, ratio so far and time left."""
+    console = _console(sys.stderr)
+    began = last = time.monotonic()
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+
+        def show(done: int, packed: int) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last < _REFRESH_SECONDS:
+                return
+            last = now
+            rate = done / max(1e-9, now - began)
+            parts = [human(done), f"{human(rate)}/s", f"{done / max(1, packed):.3f}x"]
+            if total:
+                parts[0] += f" of {human(total)} ({100 * done / total:.0f} %)"
+                parts.append(f"{max(0.0, (total - done) / max(1.0, rate)):.0f} s left")
+            text = "  ".join(parts)
+            room = max(8, console.width - len(text) - 3)
+            live.update(Text(f"{_shortened(name, room)}  {text}", no_wrap=True, overflow="ellipsis"), refresh=True)
+
+        yield show
+
+
+def _shortened(name: str, room: int) -> str:
+    return name if len(name) <= room else "…" + name[-(room - 1) :]
+
+
+def show_listing(listing: Listing) -> None:
+    """The tensors of a dump or of one member of a container."""
+    console = _console()
+    where = listing.file + (f" : {shown(listing.member)}" if listing.member else "")
+    sizes = human(listing.source_bytes)
+    if listing.container_bytes is not None:
+        ratio = listing.source_bytes / max(1, listing.container_bytes)
+        sizes += f" in {human(listing.container_bytes)} ({ratio:.4f}x), level {listing.level}"
+    console.print(Text(f"{where}: {sizes}, {len(listing.tensors)} tensors"))
+    packed = any(row.packed is not None for row in listing.tensors)
+    table = _table("<tensor", "<type", "<shape", "<layout", "bytes", *(["packed", "ratio"] if packed else []))
+    for row in listing.tensors:
+        cells = [shown(row.name), row.dtype, "x".join(map(str, row.shape)) or "scalar", row.layout, str(row.nbytes)]
+        if packed:
+            cells += ["", ""] if row.packed is None else [str(row.packed), f"{row.nbytes / max(1, row.packed):.3f}"]
+        table.add_row(*map(Text, cells))
+    console.print(table)
+
+
+def show_stats(stats: Stats, every_head: bool) -> None:
+    """Where the bits of a file go; fits 80 columns."""
+    console = _console()
+    rate = human(stats.source_bytes / max(1e-9, stats.seconds))
+    console.print(
+        Text(
+            f"{stats.name}: {human(stats.source_bytes)} {'in' if stats.was_container else '->'} "
+            f"{human(stats.container_bytes)}, {stats.ratio:.4f}x, level {stats.level}, {rate}/s"
+        )
+    )
+    rows = [(kind or "opaque", totals) for kind, totals in stats.kinds.items()]
+    if len(rows) != 1:
+        rows.append(("all", Totals.of(stats.streams)))
+    console.print()
+    console.print(_kinds_table(rows))
+    console.print()
+    console.print(_parts_table(rows))
+    console.print()
+    console.print(_layers_table(stats, every_head))
+    console.print()
+    changed = ", ".join(f"{name} {value:g}" for name, value in stats.parameters.items())
+    console.print(Text(f"Parameters: {changed}"))
+
+
+def _kinds_table(rows: list[tuple[str, Totals]]) -> Table:
+    table = _table("<kind", "values", "bits/value", "ratio", "periodic", "low P", "novel", "rebuilt", "resets", "escapes")
+    for name, t in rows:
+        counts = (*t.updates.values(), t.rebuilds, t.resets, t.escapes)
+        table.add_row(name, str(t.values), f"{t.bits_per_value:.4f}", f"{t.ratio:.4f}", *map(str, counts))
+    return table
+
+
+def _parts_table(rows: list[tuple[str, Totals]]) -> Table:
+    """Bits per value: order-0 entropy of each part beside what was spent."""
+    table = _table("<bits per value", *(name for name, _ in rows))
+    for part in sorted({part for _, t in rows for part in t.entropy}):
+        table.add_row(f"order-0 entropy: {part}", *(f"{t.entropy.get(part, 0):.4f}" for _, t in rows))
+    table.add_row("order-0 entropy: sum", *(f"{sum(t.entropy.values()):.4f}" for _, t in rows))
+    for part in sorted({part for _, t in rows for part in t.spent}):
+        table.add_row(f"spent: {part}", *(f"{t.spent.get(part, 0):.4f}" for _, t in rows))
+    table.add_row("spent: sum", *(f"{t.bits_per_value:.4f}" for _, t in rows))
+    return table
+
+
+def _layers_table(stats: Stats, every_head: bool) -> Table:
+    if every_head:
+        table = _table("layer", "<kind", "head", "values", "bits/value", "ratio", "updates", "resets", "escapes")
+        for s in sorted(stats.streams, key=lambda s: (s.layer, s.kind, s.head)):
+            layer = str(s.layer) if s.layer >= 0 else "-"
+            ratio = s.source_bits / max(1.0, s.bits)
+            updates = sum(s.updates.values())
+            cells = (s.kind or "opaque", s.head, s.values, f"{s.bits_per_value:.4f}", f"{ratio:.4f}", updates)
+            table.add_row(layer, *map(str, (*cells, s.resets, s.escapes)))
+        return table
+    kinds = [kind for kind in stats.kinds if kind]
+    table = _table("layer", *(f"{kind} bits/value" for kind in kinds), *(f"{kind} ratio" for kind in kinds))
+    for layer in sorted({layer for layer, _ in stats.layers}):
+        found = [stats.layers.get((layer, kind)) for kind in kinds]
+        if any(found):
+            bits = [f"{t.bits_per_value:.4f}" if t else "" for t in found]
+            ratios = [f"{t.ratio:.4f}" if t else "" for t in found]
+            table.add_row(str(layer) if layer >= 0 else "-", *bits, *ratios)
+    return table

@@ -1,0 +1,265 @@
+"""``compress`` and ``decompress``: the jobs of a command line, one after the other, each whole or not at all."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kvzip.cli.sizes import human
+from kvzip.cli.voice import Voice
+from kvzip.container.records import MAGIC
+from kvzip.errors import KvzipError, OptionError
+from kvzip.files import FileSource, FileTarget, Job, StreamTarget, members, plan_outputs
+from kvzip.files.faults import shown
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What both directions are told."""
+
+    output: str | None
+    output_dir: Path | None
+    stdout: bool
+    recursive: bool
+    force: bool
+    remove: bool
+    quiet: bool
+    verbose: bool
+    json: bool
+
+
+@dataclass
+class Done:
+    """What became of a job: bytes read and written, or skipped with a reason."""
+
+    job: Job
+    source_bytes: int = 0
+    target_bytes: int = 0
+    seconds: float = 0.0
+    skipped: str = ""
+
+
+def compress(inputs: Sequence[str] | None, settings: Settings, choices: dict[str, Any]) -> None:
+    """Compress every input; raises SystemExit(1) at the end if some failed."""
+    from kvzip.pipeline.options import Options
+
+    options = Options.make(**choices)
+    _check_layout(choices["layout"])
+    _run(inputs, settings, "compress", lambda job, voice, sources: _compress_one(job, settings, options, voice, sources))
+
+
+def decompress(inputs: Sequence[str] | None, settings: Settings, threads: int) -> None:
+    """Restore every input; raises SystemExit(1) at the end if some failed."""
+    from kvzip.pipeline.options import Options
+
+    Options.make(threads=threads)
+    _run(
+        inputs, settings, "decompress", lambda job, voice, sources: _decompress_one(job, settings, threads, voice, sources)
+    )
+
+
+def _check_layout(layout: str | None) -> None:
+    """Refuse an unknown layout before anything is opened."""
+    from kvzip.layouts.registry import recognise
+
+    recognise((), "", layout)
+
+
+def _run(
+    inputs: Sequence[str] | None, settings: Settings, verb: str, work: Callable[[Job, Voice, list[Any]], Done]
+) -> None:
+    """Plan, do each job, go on after failures, report."""
+    voice = Voice(settings.quiet, settings.verbose)
+    if settings.stdout and settings.output not in (None, "-"):
+        raise OptionError("-c and -o exclude each other; give one of them")
+    output = "-" if settings.stdout else settings.output
+    plan = plan_outputs(
+        inputs or ["-"],
+        recursive=settings.recursive,
+        output=output,
+        output_dir=settings.output_dir,
+        decompress=verb == "decompress",
+    )
+    if settings.remove and any("-" in (job.source, job.target) for job in plan.jobs):
+        raise OptionError("--rm needs files: with standard input or output the only copy could be lost")
+    for path in plan.containers:
+        voice.say(f"skipped, already compressed: {shown(path)}")
+    for path in plan.links:
+        voice.warn(f"a link to a folder, not followed: {shown(path)}")
+    _announce_compilation(voice, verb)
+    sources = [job.source for job in plan.jobs if job.source != "-"]
+    done: list[Done] = []
+    failures = 0
+    for job in plan.jobs:
+        try:
+            done.append(work(job, voice, sources))
+        except (KvzipError, OSError) as error:
+            if len(plan.jobs) == 1 and isinstance(error, KvzipError):
+                raise
+            failures += 1
+            voice.error(str(error) if isinstance(error, KvzipError) else f"{shown(str(job.source))}: {error.strerror}")
+    _report(done, failures, settings, voice, verb, to_stdout=any(job.target == "-" for job in plan.jobs))
+    if failures:
+        raise SystemExit(1)
+
+
+def _announce_compilation(voice: Voice, verb: str) -> None:
+    """Say why the first run takes long."""
+    from kvzip.coder.jit import is_cold
+
+    if is_cold(verb):
+        voice.say(f"compiling the {verb} kernels for this machine, once (about 20 s)")
+
+
+def _remember(verb: str) -> None:
+    from kvzip.coder.jit import remember_warm
+
+    remember_warm(verb)
+
+
+# -- one job
+
+
+def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sources: list[Any]) -> Done:
+    from kvzip.api import directory_inputs
+    from kvzip.pipeline.compress import MemberInput, compress_members
+
+    began = time.perf_counter()
+    if job.directory:
+        root = Path(job.source)
+        tree = members(root)
+        for name in (*tree.empty, *tree.links):
+            voice.warn(f"left out, an empty folder or a link to one: {shown(root / name)}")
+        paths = [path for _, path in tree.files]
+        total = sum(path.stat().st_size for path in paths)
+        with _target(job, settings, [*sources, *paths], like=None) as target:
+            with voice.progress(root.name, total) as progress:
+                report = compress_members(
+                    directory_inputs(root), target.file, options, directory=True, progress=progress
+                )
+            target.commit()
+        done = Done(job, report.source_bytes, report.container_bytes, time.perf_counter() - began)
+        return _finish(done, settings, options.verify, voice, lambda: shutil.rmtree(root), "compress")
+    with FileSource(job.source) as source:
+        if source.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC and not settings.force:
+            voice.warn(f"already compressed, skipped: {source.name}; -f compresses it again")
+            return Done(job, skipped="already compressed")
+        with _target(job, settings, [*sources, *_status(source)], like=source.stat) as target:
+            member = MemberInput(source.file, source.name, size=source.size)
+            with voice.progress(source.name, source.size) as progress:
+                report = compress_members([nullcontext(member)], target.file, options, progress=progress)
+            source.check_unchanged()
+            target.commit()
+        done = Done(job, report.source_bytes, report.container_bytes, time.perf_counter() - began)
+        return _finish(done, settings, options.verify, voice, lambda: _unlink(source), "compress")
+
+
+def _decompress_one(job: Job, settings: Settings, threads: int, voice: Voice, sources: list[Any]) -> Done:
+    from kvzip.api import restore, single
+    from kvzip.container.structures import DIRECTORY
+    from kvzip.pipeline.decompress import Opening, decompress_members
+
+    began = time.perf_counter()
+    with FileSource(job.source) as source:
+        opening = Opening.of(source.file, source.name)
+        inputs = [*sources, *_status(source)]
+        with voice.progress(source.name, None) as progress:
+            if job.target == "-":
+                if opening.start.source == DIRECTORY:
+                    raise OptionError(f"{source.name}: holds a directory; name a folder with -o")
+                with StreamTarget(force=settings.force, inputs=inputs) as target:
+                    report = decompress_members(opening, single(target.file), threads, progress=progress)
+                    target.commit()
+            else:
+                like = source.stat if source.path is not None else None
+                report = restore(
+                    opening, job.target, threads, force=settings.force, inputs=inputs, like=like,
+                    progress=progress, parents=job.parents,
+                )  # fmt: skip
+        source.check_unchanged()
+        done = Done(job, report.container_bytes, report.source_bytes, time.perf_counter() - began)
+        return _finish(done, settings, False, voice, lambda: _unlink(source), "decompress")
+
+
+def _finish(
+    done: Done, settings: Settings, verify: bool, voice: Voice, remove: Callable[[], None], verb: str
+) -> Done:
+    """After the output is safe: read it back if asked, remove the source if asked."""
+    _remember(verb)
+    if settings.remove:
+        if verify:
+            from kvzip.cli.inspect import check_container
+
+            check_container(str(done.job.target), 0)
+        remove()
+    voice.say(_line(done, verb), detail=True)
+    return done
+
+
+def _unlink(source: FileSource) -> None:
+    """Remove a source that is still what was read."""
+    source.check_unchanged()
+    assert source.path is not None
+    os.unlink(source.path)
+
+
+def _target(job: Job, settings: Settings, inputs: list[Any], like: os.stat_result | None) -> AbstractContextManager[Any]:
+    if job.target == "-":
+        return StreamTarget(force=settings.force, inputs=inputs)
+    regular = like if like is not None and stat.S_ISREG(like.st_mode) else None
+    return FileTarget(job.target, force=settings.force, like=regular, inputs=inputs, parents=job.parents)
+
+
+def _status(source: FileSource) -> Iterator[os.stat_result]:
+    if source.stat is not None:
+        yield source.stat
+
+
+# -- the report
+
+
+def _line(done: Done, verb: str) -> str:
+    big, small = max(done.source_bytes, done.target_bytes), min(done.source_bytes, done.target_bytes)
+    if verb == "compress":
+        big, small = done.source_bytes, done.target_bytes
+    rate = big / max(1e-9, done.seconds)
+    ratio = big / max(1, small)
+    name = "standard input" if done.job.source == "-" else shown(done.job.source)
+    sizes = f"{human(done.source_bytes)} -> {human(done.target_bytes)}"
+    return f"{name}: {sizes} ({ratio:.4f}x) in {done.seconds:.2f} s, {human(rate)}/s"
+
+
+def _report(done: list[Done], failures: int, settings: Settings, voice: Voice, verb: str, to_stdout: bool) -> None:
+    """A summary where there were many jobs; JSON where it was asked for, on stderr if stdout carries data."""
+    if settings.json:
+        rows = [
+            {
+                "source": str(d.job.source),
+                "target": str(d.job.target),
+                "source_bytes": d.source_bytes,
+                "target_bytes": d.target_bytes,
+                "seconds": round(d.seconds, 6),
+                "skipped": d.skipped or None,
+            }
+            for d in done
+        ]
+        print(
+            json_module.dumps({"command": verb, "files": rows, "failed": failures}),
+            file=sys.stderr if to_stdout else sys.stdout,
+        )
+    elif not settings.verbose and not to_stdout:
+        for d in done if len(done) <= 1 else []:
+            if not d.skipped:
+                voice.say(_line(d, verb), only_terminal=True)
+    if len(done) + failures > 1 and not settings.json:
+        total, written = sum(d.source_bytes for d in done), sum(d.target_bytes for d in done)
+        voice.say(f"{len(done)} files, {human(total)} -> {human(written)}; {failures} failed", only_terminal=not failures)

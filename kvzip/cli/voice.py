@@ -1,0 +1,45 @@
+"""What the command line says on stderr, and when: errors always, the rest unless quiet."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+Progress = Callable[[int, int], None]
+
+
+class Voice:
+    """Lines on stderr. ``quiet`` leaves only errors, ``verbose`` adds details."""
+
+    def __init__(self, quiet: bool, verbose: bool) -> None:
+        self.quiet, self.verbose = quiet, verbose
+
+    def error(self, text: str) -> None:
+        """Something failed."""
+        self._line(text)
+
+    def warn(self, text: str) -> None:
+        """Something was left out."""
+        if not self.quiet:
+            self._line(text)
+
+    def say(self, text: str, *, detail: bool = False, only_terminal: bool = False) -> None:
+        """Something worth knowing; ``detail`` only when verbose, ``only_terminal`` not into a log or pipe."""
+        if self.quiet or (detail and not self.verbose) or (only_terminal and not self._terminal()):
+            return
+        self._line(text)
+
+    def progress(self, name: str, total: int | None) -> AbstractContextManager[Progress | None]:
+        """A progress line in a terminal, nothing elsewhere. Called with (bytes of the dump, bytes packed)."""
+        if self.quiet or not self._terminal():
+            return nullcontext(None)
+        from kvzip.cli.render import progress
+
+        return progress(name, total)
+
+    def _terminal(self) -> bool:
+        return bool(sys.stderr and sys.stderr.isatty())
+
+    def _line(self, text: str) -> None:
+        print(f"kvzip: {text}", file=sys.stderr)
