@@ -83,7 +83,7 @@ def source_input(source: Source) -> Iterator[MemberInput]:
 
 def _readinto(file: BinaryIO) -> BinaryIO:
     """The file itself if it can read into a buffer, else a small wrapper that can."""
-    return file if hasattr(file, "readinto") else io.BufferedReader(_Reads(file))  # type: ignore[arg-type]
+    return file if hasattr(file, "readinto") else io.BufferedReader(_Reads(file))
 
 
 class _Reads(io.RawIOBase):
@@ -128,9 +128,13 @@ def looks_like_dump(file: Any) -> bool:
 
 
 @overload
-def decompress(source: Source, target: None = None, **options: Any) -> bytes: ...
+def decompress(
+    source: Source, target: None = None, *, threads: int = 0, force: bool = False, progress: Progress | None = None
+) -> bytes: ...
 @overload
-def decompress(source: Source, target: Target, **options: Any) -> Report: ...
+def decompress(
+    source: Source, target: Target, *, threads: int = 0, force: bool = False, progress: Progress | None = None
+) -> Report: ...
 def decompress(
     source: Source,
     target: Target | None = None,
@@ -232,8 +236,8 @@ def stats(
         report = compress_members(members, _Nowhere(), chosen, directory=True, progress=progress, observe=True)
         return summarise(os.fspath(source), report, start, began, False)
     with source_input(source) as opened:
-        opened.file = peekable(opened.file)
-        if opened.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC:
+        file = opened.file = peekable(opened.file)
+        if file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC:
             opening = Opening.of(opened.file, opened.where)
             nowhere = lambda member, number: nullcontext(None)  # noqa: E731
             report = decompress_members(opening, nowhere, threads, progress=progress, observe=True)
@@ -247,7 +251,7 @@ def peekable(file: Any) -> Any:
     return file if hasattr(file, "peek") else io.BufferedReader(file)
 
 
-class _Nowhere(io.RawIOBase):
+class _Nowhere(io.BytesIO):
     """Takes every byte and keeps none."""
 
     def write(self, data: Any) -> int:

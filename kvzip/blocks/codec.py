@@ -64,7 +64,7 @@ class Chain:
             kinds.append(self._kind(number, plane, cut))
         packed = [pack(s, p.width) for s, p, kind in zip(symbols, self.planes, kinds, strict=True) if kind == RAW]
         raw = np.concatenate(packed) if packed else EMPTY
-        sections = []
+        sections: list[NDArray[Any]] = []
         for number, (kind, cut) in enumerate(zip(kinds, symbols, strict=True)):
             head.append(kind)
             if kind == CONSTANT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -20,9 +20,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-Inputs = Annotated[Optional[list[str]], typer.Argument(metavar="[FILE]...", help="- or nothing: standard input")]  # noqa: UP045
-Output = Annotated[Optional[str], typer.Option("-o", "--output", metavar="FILE", help="write here; - is standard output")]  # noqa: UP045
-OutputDir = Annotated[Optional[Path], typer.Option("--output-dir", metavar="DIR", help="write below DIR, mirroring trees")]  # noqa: UP045
+Inputs = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="- or nothing: standard input")]
+Output = Annotated[
+    str | None, typer.Option("-o", "--output", metavar="FILE", help="write here; - is standard output")
+]
+OutputDir = Annotated[
+    Path | None, typer.Option("--output-dir", metavar="DIR", help="write below DIR, mirroring trees")
+]
 Stdout = Annotated[bool, typer.Option("-c", "--stdout", help="write to standard output")]
 Force = Annotated[bool, typer.Option("-f", "--force", help="overwrite; write to a terminal; compress a .kvz again")]
 Threads = Annotated[int, typer.Option("-T", "--threads", metavar="N", envvar="KVZIP_THREADS", help="0: all cores")]
@@ -32,25 +36,25 @@ Remove = Annotated[bool, typer.Option("--rm", help="remove the input once the ou
 Json = Annotated[bool, typer.Option("--json", help="report as JSON")]
 Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="every file below a directory by itself")]
 Level = Annotated[int, typer.Option("-l", "--level", metavar="1..9", envvar="KVZIP_LEVEL", help="1 fast ... 9 small")]
-Layout = Annotated[Optional[str], typer.Option("--layout", metavar="NAME", help="do not guess the layout of tensors")]  # noqa: UP045
-Preset = Annotated[Optional[str], typer.Option("--preset", metavar="NAME", help="classic: the published starting point")]  # noqa: UP045
+Layout = Annotated[str | None, typer.Option("--layout", metavar="NAME", help="do not guess the layout of tensors")]
+Preset = Annotated[str | None, typer.Option("--preset", metavar="NAME", help="classic: the published starting point")]
 
 
 def _setting(option: str, metavar: str, what: str) -> Any:
     return typer.Option(option, metavar=metavar, help=what, show_default=False, rich_help_panel="Estimator")
 
 
-Alpha = Annotated[Optional[float], _setting("--alpha", "0.5..1", "what a count keeps from token to token")]  # noqa: UP045
-Beta = Annotated[Optional[float], _setting("--beta", "0..0.999", "what a probability keeps at an update")]  # noqa: UP045
-ThetaLow = Annotated[Optional[float], _setting("--theta-low", "P", "update on symbols less likely than P; 0 never")]  # noqa: UP045
-ThetaNew = Annotated[Optional[float], _setting("--theta-new", "P", "update on a share P of unknown symbols; 0 never")]  # noqa: UP045
-NUpdate = Annotated[Optional[int], _setting("--n-update", "N", "update every N tokens")]  # noqa: UP045
-SymbolBits = Annotated[Optional[int], _setting("--symbol-bits", "8..16", "bits of a value that are modelled")]  # noqa: UP045
-Prior = Annotated[Optional[str], _setting("--prior", "NAME", "builtin, or none to start empty")]  # noqa: UP045
-PriorWeight = Annotated[Optional[int], _setting("--prior-weight", "N", "what the prior weighs, in tokens")]  # noqa: UP045
-Warmup = Annotated[Optional[int], _setting("--warmup", "N", "first N tokens by the prior alone")]  # noqa: UP045
-Drift = Annotated[Optional[float], _setting("--drift", "X", "reset when code length grows X-fold; 0 never")]  # noqa: UP045
-Classes = Annotated[Optional[int], _setting("--classes", "1..16", "classes of channels of a stream")]  # noqa: UP045
+Alpha = Annotated[float | None, _setting("--alpha", "0.5..1", "what a count keeps from token to token")]
+Beta = Annotated[float | None, _setting("--beta", "0..0.999", "what a probability keeps at an update")]
+ThetaLow = Annotated[float | None, _setting("--theta-low", "P", "update on symbols less likely than P; 0 never")]
+ThetaNew = Annotated[float | None, _setting("--theta-new", "P", "update on a share P of unknown symbols; 0 never")]
+NUpdate = Annotated[int | None, _setting("--n-update", "N", "update every N tokens")]
+SymbolBits = Annotated[int | None, _setting("--symbol-bits", "8..16", "bits of a value that are modelled")]
+Prior = Annotated[str | None, _setting("--prior", "NAME", "builtin, or none to start empty")]
+PriorWeight = Annotated[int | None, _setting("--prior-weight", "N", "what the prior weighs, in tokens")]
+Warmup = Annotated[int | None, _setting("--warmup", "N", "first N tokens by the prior alone")]
+Drift = Annotated[float | None, _setting("--drift", "X", "reset when code length grows X-fold; 0 never")]
+Classes = Annotated[int | None, _setting("--classes", "1..16", "classes of channels of a stream")]
 
 
 def _settings(values: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +96,7 @@ def compress(
     json: Json = False,
     layout: Layout = None,
     block_size: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option("--block-size", metavar="SIZE", help="4K..64M, a power of two: what is checked at once"),
     ] = None,
     preset: Preset = None,
@@ -141,8 +145,8 @@ def decompress(
     transform.decompress(inputs, job, threads)
 
 
-@app.command()
-def test(
+@app.command(name="test")
+def test_containers(
     inputs: Inputs = None,
     threads: Threads = 0,
     quiet: Quiet = False,

@@ -10,7 +10,6 @@ from typing import Any
 
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import Voice
-from kvzip.container.records import MAGIC
 from kvzip.errors import KvzipError
 from kvzip.files import FileSource
 
@@ -71,9 +70,7 @@ def list_tensors(inputs: Sequence[str] | None, *, json: bool) -> None:
         raise SystemExit(1)
 
 
-def stats(
-    inputs: Sequence[str] | None, choices: dict[str, Any], *, quiet: bool, verbose: bool, json: bool
-) -> None:
+def stats(inputs: Sequence[str] | None, choices: dict[str, Any], *, quiet: bool, verbose: bool, json: bool) -> None:
     """Measure every input and show it."""
     from kvzip import api
 
@@ -99,10 +96,3 @@ def stats(
         print(json_module.dumps(rows[0] if len(rows) == 1 and len(inputs or ["-"]) == 1 else rows))
     if failed:
         raise SystemExit(1)
-
-
-def is_container(source: FileSource) -> bool:
-    """Whether a file starts like a container."""
-    return bool(source.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC)  # type: ignore[attr-defined]
-
-

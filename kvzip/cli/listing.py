@@ -68,7 +68,7 @@ def listings(name: str) -> list[Listing]:
     if name != "-" and Path(name).is_dir():
         return [item for _, path in members(Path(name)).files for item in _try(str(path))]
     with FileSource(name) as source:
-        if source.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC:  # type: ignore[attr-defined]
+        if source.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC:
             return list(_container(source))
         return [_dump(source)]
 
@@ -141,6 +141,5 @@ def _restored(listing: Listing, member: Member, spent: dict[int, int], where: st
         at += extent.nbytes
     header = parse_header(member.header, where)
     for row, entry in zip(listing.tensors, header.entries, strict=True):
-        number = starts.get((entry.start, entry.stop - entry.start))
-        row.packed = spent.get(number) if number is not None else None
+        row.packed = spent.get(starts.get((entry.start, entry.stop - entry.start), -1))
     return listing

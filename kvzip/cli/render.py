@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live
@@ -15,26 +16,31 @@ from rich.table import Table
 from rich.text import Text
 
 from kvzip.cli.listing import Listing
-from kvzip.cli.sizes import human
+from kvzip.cli.sizes import compact, human
 from kvzip.files.faults import shown
-from kvzip.pipeline.stats import Stats, Totals
+
+if TYPE_CHECKING:
+    from kvzip.pipeline.stats import Stats, Totals
 
 _REFRESH_SECONDS = 0.1
 
 
-def _console(stream: object = None) -> Console:
+def _console(stream: Any = None) -> Console:
     """A console that wraps nothing on its own when output is no terminal."""
     out = sys.stdout if stream is None else stream
-    width = None if out.isatty() else max(80, shutil.get_terminal_size((80, 24)).columns)  # type: ignore[attr-defined]
+    width = None if out.isatty() else max(80, shutil.get_terminal_size((80, 24)).columns)
     no_color = "NO_COLOR" in os.environ
-    return Console(file=out, highlight=False, markup=False, width=width, no_color=no_color, soft_wrap=False)  # type: ignore[arg-type]
+    return Console(file=out, highlight=False, markup=False, width=width, no_color=no_color, soft_wrap=False)
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+def _table(*columns: str, gap: int = 2) -> Table:
+    """Columns by heading; a heading that starts with < is left-justified."""
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for column in columns:
         left = column.startswith("<")
-        table.add_column(column.lstrip("<"), justify="left" if left else "right", overflow="fold" if left else "ellipsis")
+        table.add_column(
+            column.lstrip("<"), justify="left" if left else "right", overflow="fold" if left else "ellipsis"
+        )
     return table
 
 
@@ -98,7 +104,7 @@ def show_stats(stats: Stats, every_head: bool) -> None:
     )
     rows = [(kind or "opaque", totals) for kind, totals in stats.kinds.items()]
     if len(rows) != 1:
-        rows.append(("all", Totals.of(stats.streams)))
+        rows.append(("all", stats.total))
     console.print()
     console.print(_kinds_table(rows))
     console.print()
@@ -111,10 +117,12 @@ def show_stats(stats: Stats, every_head: bool) -> None:
 
 
 def _kinds_table(rows: list[tuple[str, Totals]]) -> Table:
-    table = _table("<kind", "values", "bits/value", "ratio", "periodic", "low P", "novel", "rebuilt", "resets", "escapes")
+    headings = ("values", "bits/value", "ratio", "period", "low P", "novel", "rebuilt", "resets", "escapes")
+    table = _table("<kind", *headings, gap=1)
     for name, t in rows:
         counts = (*t.updates.values(), t.rebuilds, t.resets, t.escapes)
-        table.add_row(name, str(t.values), f"{t.bits_per_value:.4f}", f"{t.ratio:.4f}", *map(str, counts))
+        sizes = (compact(t.values), f"{t.bits_per_value:.4f}", f"{t.ratio:.4f}")
+        table.add_row(name, *sizes, *map(compact, counts))
     return table
 
 
@@ -134,11 +142,11 @@ def _layers_table(stats: Stats, every_head: bool) -> Table:
     if every_head:
         table = _table("layer", "<kind", "head", "values", "bits/value", "ratio", "updates", "resets", "escapes")
         for s in sorted(stats.streams, key=lambda s: (s.layer, s.kind, s.head)):
-            layer = str(s.layer) if s.layer >= 0 else "-"
+            place = str(s.layer) if s.layer >= 0 else "-"
             ratio = s.source_bits / max(1.0, s.bits)
             updates = sum(s.updates.values())
             cells = (s.kind or "opaque", s.head, s.values, f"{s.bits_per_value:.4f}", f"{ratio:.4f}", updates)
-            table.add_row(layer, *map(str, (*cells, s.resets, s.escapes)))
+            table.add_row(place, *map(str, (*cells, s.resets, s.escapes)))
         return table
     kinds = [kind for kind in stats.kinds if kind]
     table = _table("layer", *(f"{kind} bits/value" for kind in kinds), *(f"{kind} ratio" for kind in kinds))

@@ -25,3 +25,10 @@ def human(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 99.5 else f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TB"
+
+
+def compact(count: int) -> str:
+    """A count in at most six characters."""
+    if count < 1_000_000:
+        return str(count)
+    return f"{count / 1e6:.4g}M" if count < 1e9 else f"{count / 1e9:.4g}G"

@@ -54,7 +54,12 @@ def compress(inputs: Sequence[str] | None, settings: Settings, choices: dict[str
 
     options = Options.make(**choices)
     _check_layout(choices["layout"])
-    _run(inputs, settings, "compress", lambda job, voice, sources: _compress_one(job, settings, options, voice, sources))
+    _run(
+        inputs,
+        settings,
+        "compress",
+        lambda job, voice, sources: _compress_one(job, settings, options, voice, sources),
+    )
 
 
 def decompress(inputs: Sequence[str] | None, settings: Settings, threads: int) -> None:
@@ -63,7 +68,10 @@ def decompress(inputs: Sequence[str] | None, settings: Settings, threads: int) -
 
     Options.make(threads=threads)
     _run(
-        inputs, settings, "decompress", lambda job, voice, sources: _decompress_one(job, settings, threads, voice, sources)
+        inputs,
+        settings,
+        "decompress",
+        lambda job, voice, sources: _decompress_one(job, settings, threads, voice, sources),
     )
 
 
@@ -106,7 +114,9 @@ def _run(
             if len(plan.jobs) == 1 and isinstance(error, KvzipError):
                 raise
             failures += 1
-            voice.error(str(error) if isinstance(error, KvzipError) else f"{shown(str(job.source))}: {error.strerror}")
+            voice.error(
+                str(error) if isinstance(error, KvzipError) else f"{shown(str(job.source))}: {error.strerror}"
+            )
     _report(done, failures, settings, voice, verb, to_stdout=any(job.target == "-" for job in plan.jobs))
     if failures:
         raise SystemExit(1)
@@ -212,7 +222,9 @@ def _unlink(source: FileSource) -> None:
     os.unlink(source.path)
 
 
-def _target(job: Job, settings: Settings, inputs: list[Any], like: os.stat_result | None) -> AbstractContextManager[Any]:
+def _target(
+    job: Job, settings: Settings, inputs: list[Any], like: os.stat_result | None
+) -> AbstractContextManager[Any]:
     if job.target == "-":
         return StreamTarget(force=settings.force, inputs=inputs)
     regular = like if like is not None and stat.S_ISREG(like.st_mode) else None
@@ -262,4 +274,6 @@ def _report(done: list[Done], failures: int, settings: Settings, voice: Voice, v
                 voice.say(_line(d, verb), only_terminal=True)
     if len(done) + failures > 1 and not settings.json:
         total, written = sum(d.source_bytes for d in done), sum(d.target_bytes for d in done)
-        voice.say(f"{len(done)} files, {human(total)} -> {human(written)}; {failures} failed", only_terminal=not failures)
+        voice.say(
+            f"{len(done)} files, {human(total)} -> {human(written)}; {failures} failed", only_terminal=not failures
+        )

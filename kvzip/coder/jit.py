@@ -18,9 +18,12 @@ import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from numba import config, njit
+import numba
+from numba import njit
 
+config: Any = numba.config  # its attributes are made at run time
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KERNEL_FOLDERS = ("coder", "windows", "planes")
 

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from kvzip.coder.jit import kernel
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _load(typingctx: Any, array: Any, index: Any) -> Any:
     if not (isinstance(array, types.Array) and array.ndim == 1 and isinstance(index, types.Integer)):
         return None
@@ -30,7 +30,7 @@ def _load(typingctx: Any, array: Any, index: Any) -> Any:
     return array.dtype(array, index), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
     if not (isinstance(array, types.Array) and array.ndim == 1 and isinstance(index, types.Integer)):
         return None
@@ -53,9 +53,13 @@ def _checked_store(array: Any, index: Any, value: Any) -> None:
     array[index] = value
 
 
-if config.DISABLE_JIT:
-    peek, poke = _checked_load, _checked_store
-elif config.BOUNDSCHECK:
-    peek, poke = kernel(_checked_load), kernel(_checked_store)
-else:
-    peek, poke = _load, _store
+def _choose() -> tuple[Any, Any]:
+    settings: Any = config
+    if settings.DISABLE_JIT:
+        return _checked_load, _checked_store
+    if settings.BOUNDSCHECK:
+        return kernel(_checked_load), kernel(_checked_store)
+    return _load, _store
+
+
+peek, poke = _choose()

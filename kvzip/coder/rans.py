@@ -1,9 +1,9 @@
-"""rANS with 32-bit states and 16-bit words on interleaved lanes (J. Duda, arXiv:1311.2540; word-based as by F. Giesen).
+"""rANS with 32-bit states and 16-bit words on interleaved lanes (J. Duda, arXiv:1311.2540).
 
 Symbol ``i`` of a run belongs to lane ``i mod lanes``; all lanes share one stream of words, read in symbol order:
 
     state x of a lane, 2^16 <= x < 2^32
-    encode (last symbol first)   while x >= freq << (32 - bits): emit x & 0xffff, x >>= 16     at most one word
+    encode (last symbol first)   if x >= freq << (32 - bits): emit x & 0xffff, x >>= 16
                                  x = (x // freq << bits) + start + x % freq
     decode (first symbol first)  slot = x & (2^bits - 1), the symbol is the one whose interval holds it
                                  x = freq * (x >> bits) + slot - start
@@ -39,7 +39,8 @@ def reciprocals(bits: int) -> NDArray[np.uint64]:
     """
     freq = np.arange((1 << bits) + 1, dtype=np.uint64)
     freq[0] = 1
-    return np.uint64(1 << (32 + bits)) // freq + np.uint64(1)
+    out: NDArray[np.uint64] = np.uint64(1 << (32 + bits)) // freq + np.uint64(1)
+    return out
 
 
 @kernel

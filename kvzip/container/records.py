@@ -1,7 +1,7 @@
 """Framing: a container is a magic, records, and a trailer that says where the last record starts.
 
     magic     8 bytes   89 4B 56 5A 0D 0A 1A 0A
-    record    type u8 | length u32 | payload | check u32      check: low half of XXH3-64 of all before it in the record
+    record    type u8 | length u32 | payload | check u32     check: low half of XXH3-64 of what precedes it
     trailer  16 bytes   offset of the INDEX record u64 | "KVZ-END\\n"
 
 Numbers are little-endian. Reading never allocates for a length before the bytes for it have come.

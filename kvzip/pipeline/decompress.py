@@ -84,7 +84,7 @@ class ExtentDecoder:
         where = f"{self.where}: block {head.number} of extent {head.extent}"
         return _Decode(chain, payload, head, slab, blocks, block, where)
 
-    def slab_bytes(self, decoded: Decoded) -> bytes | memoryview | None:
+    def slab_bytes(self, decoded: Decoded) -> memoryview | None:
         """The bytes of a slab, once its last block is given."""
         self.parts.append(decoded.values)
         if len(self.parts) < decoded.blocks:

@@ -111,6 +111,11 @@ class Stats:
         return self.source_bytes / max(1, self.container_bytes)
 
     @property
+    def total(self) -> Totals:
+        """All streams together."""
+        return Totals.of(self.streams)
+
+    @property
     def kinds(self) -> dict[str, Totals]:
         """Totals of keys, values and whatever else there is, by kind; "" is data that no layout knows."""
         kinds = sorted({stream.kind for stream in self.streams}, key=lambda kind: (kind == "", kind))
@@ -136,7 +141,7 @@ class Stats:
             "direction": "decompress" if self.was_container else "compress",
             "seconds": self.seconds,
             "bytes_per_second": self.source_bytes / max(1e-9, self.seconds),
-            "total": Totals.of(self.streams).to_json(),
+            "total": self.total.to_json(),
             "kinds": {kind or "opaque": totals.to_json() for kind, totals in self.kinds.items()},
             "layers": [
                 {"layer": layer, "kind": kind or "opaque"} | totals.to_json()

@@ -152,13 +152,18 @@ def gather(extent: Extent, slab: Slab, data: Any) -> NDArray[Any]:
     return np.ascontiguousarray(box.reshape(-1, box.shape[-2], box.shape[-1]))
 
 
-def scatter(extent: Extent, slab: Slab, streams: NDArray[Any]) -> bytes | memoryview:
+def scatter(extent: Extent, slab: Slab, streams: NDArray[Any]) -> memoryview:
     """The inverse of ``gather``: the slab's bytes."""
     if extent.opaque:
-        return memoryview(streams.reshape(-1)[: slab.shape[0]]).cast("B")
+        return _bytes(streams.reshape(-1)[: slab.shape[0]])
     order = _stream_major(extent)
     box = streams.reshape([slab.shape[axis] for axis in order])
-    return memoryview(np.ascontiguousarray(box.transpose(np.argsort(order))).reshape(-1)).cast("B")
+    return _bytes(np.ascontiguousarray(box.transpose(np.argsort(order))).reshape(-1))
+
+
+def _bytes(values: NDArray[Any]) -> memoryview:
+    """Flat contiguous values as bytes, not copied."""
+    return memoryview(values.view(np.uint8).data)
 
 
 def _stream_major(extent: Extent) -> list[int]:

@@ -121,7 +121,7 @@ def quantise(probs, k, low, high, bits, freq):  # type: ignore[no-untyped-def]
 def rewrite(codes, slots, k, class_bits, low, high, freq, decoding):  # type: ignore[no-untyped-def]
     """Rewrite the cumulative (and the decoder's slots) between the first and the last frequency that changed.
 
-    Symbols come in order, the escape last. ``class_bits`` is the window's class << 9. Return 1 if anything changed.
+    Symbols come in order, the escape last. ``class_bits``: the window's class << 9. Return 1 if anything changed.
     """
     first = np.int64(low)
     while first < high and np.int64(codes[k, first] & np.uint32(0xFFFF)) == freq[first]:

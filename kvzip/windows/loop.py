@@ -1,8 +1,9 @@
 """The coding loop: one source for both directions, so that encoder and decoder cannot drift apart.
 
 A *run* is the tokens of one stream in one block: ``tokens`` rows of ``channels`` symbols. Within a token the tables
-are frozen; between tokens ``end_token`` counts the row, decays, looks at the triggers and at drift, and marks
-windows dirty; a dirty window's table is rebuilt at the start of the next token that uses it. Tokens until the next possible update are coded in one go.
+are frozen; between tokens ``end_token`` counts the row, decays, looks at the triggers and at drift, and marks windows
+dirty; a dirty window's table is rebuilt when the next token is coded. Tokens up to the next possible update are coded
+in one go.
 
 The encoder writes one code per symbol for ``rans.encode_lanes`` to put into words backwards; the decoder takes
 symbols out of the lanes as it goes.
@@ -60,7 +61,7 @@ def rebuild(counts, probs, codes, slots, span, first, classes, freq, state, para
 
 @kernel
 def sampled_increment(state, parameters):  # type: ignore[no-untyped-def]
-    """The weight of the coming token: 0 where sampling skips it. Every token counts up to 64, then every 2nd, 4th..."""
+    """The weight of the coming token: 0 where sampling skips it. All count up to 64, then every 2nd, 4th..."""
     skip = np.int64(1)
     while skip < (1 << parameters[SAMPLING]) and (skip << 6) <= state[TOKEN]:
         skip <<= 1

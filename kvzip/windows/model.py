@@ -102,8 +102,8 @@ class PlaneModel:
         packed = (len(self.class_of) * bits + 7) // 8
         if bits:
             flat = np.unpackbits(np.frombuffer(opening[:packed], np.uint8), bitorder="little")
-            flat = flat[: len(self.class_of) * bits].reshape(-1, bits)
-            self.class_of[:] = flat @ (1 << np.arange(bits, dtype=np.uint8))
+            rows = flat[: len(self.class_of) * bits].reshape(-1, bits)
+            self.class_of[:] = rows @ (1 << np.arange(bits, dtype=np.uint8))
         step = self.fields.bytes_per_class if self.parameters.prior_weight else 0
         specs = (
             [opening[packed + i * step : packed + (i + 1) * step] for i in range(len(self.counts))] if step else []

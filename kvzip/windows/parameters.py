@@ -7,12 +7,14 @@ agree on lives anywhere else.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from kvzip.errors import OptionError, UnsupportedError
 from kvzip.wire import Cursor, put_varint
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ class Parameters:
 
     def vector(self) -> NDArray[np.int64]:
         """What the coding loop reads; the slots are named in ``windows.loop``."""
+        import numpy as np  # not at the top: commands that code nothing start faster without
+
         return np.array(
             [
                 (1 << 32) // self.alpha,

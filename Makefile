@@ -1,0 +1,38 @@
+# `make demo` and `make check` set up all they need in .venv; PYTHON chooses the interpreter that makes it.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO := $(VENV)/demo
+
+.PHONY: demo check bench format clean
+
+$(BIN)/kvzip: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(BIN)/kvzip
+	rm -rf $(DEMO) && mkdir -p $(DEMO)
+	cp fixtures/real/prose_bf16.safetensors $(DEMO)/dump.safetensors
+	$(BIN)/kvzip compress -v $(DEMO)/dump.safetensors
+	$(BIN)/kvzip test -v $(DEMO)/dump.safetensors.kvz
+	$(BIN)/kvzip decompress -c $(DEMO)/dump.safetensors.kvz | cmp - $(DEMO)/dump.safetensors
+	$(BIN)/kvzip stats $(DEMO)/dump.safetensors.kvz
+	@echo "The dump came back byte for byte."
+
+check: $(BIN)/kvzip
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest --durations=10
+
+bench: $(BIN)/kvzip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	$(BIN)/python benchmarks/run.py --markdown docs/benchmarks.md
+
+format: $(BIN)/kvzip
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
