@@ -118,6 +118,8 @@ class Chain:
             if plans[number].kind == RAW:
                 size = _packed(count, plane.width)
                 cut = unpack(raw[:size], plane.width, count)
+                if count * plane.width % 8 and int(raw[size - 1]) >> count * plane.width % 8:
+                    raise cursor.damaged("has bits set in its padding")
                 raw = raw[size:]
             elif plans[number].kind == CONSTANT:
                 cut = np.full(count, plans[number].value, np.uint8)
@@ -172,7 +174,10 @@ class Chain:
     def _read_tails(self, cursor: Cursor, block: Block) -> NDArray[np.int64]:
         """The number of coded tokens of each stream."""
         tokens = np.full(block.streams, block.tokens, np.int64)
-        if cursor.u8():
+        some = cursor.u8()
+        if some > 1:
+            raise cursor.damaged("says something impossible about its tails")
+        if some:
             tokens -= [cursor.varint(block.tokens) for _ in range(block.streams)]
         return tokens
 
@@ -181,7 +186,9 @@ class Chain:
         plan = _PlanePlan(cursor.u8())
         if plan.kind == CONSTANT:
             plan.value = cursor.u8()
-        if plan.kind > FRESH or (plan.kind == CONTINUED and number not in self.models):
+        if plan.kind > FRESH:
+            raise UnsupportedError(f"{cursor.where} has a plane of kind {plan.kind}, unknown here; use a newer kvzip")
+        if plan.value >> self.planes[number].width or (plan.kind == CONTINUED and number not in self.models):
             raise cursor.damaged("says something impossible about a plane")
         if plan.kind < CONTINUED:
             self._close(number)
@@ -213,6 +220,8 @@ class Chain:
                 np.frombuffer(cursor.take(plan.literals), np.uint8),
             )
             symbols[number], rode = self.models[number].decode(coded, tokens, cursor.where, self.measure)
+            if self.planes[number].width < 8 and int(symbols[number].max()) >> self.planes[number].width:
+                raise cursor.damaged("has a symbol that is too wide")
             if left >= len(rode):
                 carried.append(rode)
                 left -= len(rode)

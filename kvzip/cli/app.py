@@ -146,7 +146,7 @@ def decompress(
 
 
 @app.command(name="test")
-def test_containers(
+def check_containers(
     inputs: Inputs = None,
     threads: Threads = 0,
     quiet: Quiet = False,

@@ -5,7 +5,7 @@ Symbol ``i`` of a run belongs to lane ``i mod lanes``; all lanes share one strea
     state x of a lane, 2^16 <= x < 2^32
     encode (last symbol first)   if x >= freq << (32 - bits): emit x & 0xffff, x >>= 16
                                  x = (x // freq << bits) + start + x % freq
-    decode (first symbol first)  slot = x & (2^bits - 1), the symbol is the one whose interval holds it
+    decode (first symbol first)  slot = x & (2^bits - 1); the symbol is the one whose interval holds it
                                  x = freq * (x >> bits) + slot - start
                                  if x < 2^16: x = x << 16 | next word
 

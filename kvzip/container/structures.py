@@ -101,19 +101,23 @@ class Member:
         except UnicodeDecodeError:
             raise outer.damaged("holds a name that is no UTF-8") from None
         nature, size = outer.u8(), outer.varint(1 << 62)
+        if nature > OTHER_FILE:
+            raise UnsupportedError(f"{outer.where} is of a kind unknown here ({nature}); use a newer kvzip")
         deflated, length = outer.u8(), outer.varint(2 * MAX_HEADER)
         inner = Cursor(_inflate(outer, deflated, length), outer.where)
         header = inner.bytes(MAX_HEADER)
         extents = tuple(Extent.read_from(inner) for _ in range(inner.varint(MAX_EXTENTS)))
         inner.finish()
         whole = len(header) + sum(extent.nbytes for extent in extents)
-        if nature > OTHER_FILE or size != whole or (nature == OTHER_FILE and header):
+        if size != whole or (nature == OTHER_FILE and header):
             raise outer.damaged("does not add up")
         return cls(name, nature, size, header, extents)
 
 
 def _inflate(outer: Cursor, deflated: int, length: int) -> bytes | memoryview:
     rest = outer.take(outer.left)
+    if deflated > 1:
+        raise outer.damaged("is packed in an unknown way")
     if not deflated:
         inner: bytes | memoryview = rest
     else:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kvzip.blocks.codec import Chain
 from kvzip.container import records
 from kvzip.container.records import Record, RecordReader
-from kvzip.container.structures import BlockHead, Index, Member, Start
+from kvzip.container.structures import SINGLE, BlockHead, Index, Member, Start
 from kvzip.errors import ContainerError
 from kvzip.pipeline.compress import ChainRecord, Report
 from kvzip.pipeline.options import Progress, in_flight_budget
@@ -133,6 +133,8 @@ class Decompressor:
                 record = reader.next()
         if record.type != records.INDEX:
             raise reader.damaged(record.offset, "is out of place")
+        if self.opening.start.source == SINGLE and self.report.members != 1:
+            raise reader.damaged(record.offset, f"ends {self.report.members} files where there must be one")
         self.index.digest = digests.digest()
         if bytes(record.payload) != self.index.to_bytes():
             raise reader.damaged(record.offset, "does not match what came before it")

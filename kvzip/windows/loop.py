@@ -52,7 +52,8 @@ def rebuild(counts, probs, codes, slots, span, first, classes, freq, state, para
         if (state[DIRTY] >> c) & 1:
             k = first + c
             total = widen(counts, k, span)
-            low, high = span[k]
+            high = span[k, 1]
+            low = min(span[k, 0], high)  # nothing counted yet: no symbols, only the escape
             smooth(counts, probs, k, low, high, total, parameters[BETA])
             quantise(probs, k, low, high, parameters[TABLE_BITS], freq)
             state[REBUILDS] += rewrite(codes, slots, k, c << CODE_SHIFT, low, high, freq, decoding)
@@ -92,6 +93,7 @@ def watch_drift(length, counts, prior, first, classes, state, parameters):  # ty
     if state[SINCE_RESET] < DRIFT_REST or (state[FAST] << 8) <= state[SLOW] * parameters[DRIFT]:
         return 0
     keep = parameters[DRIFT_KEEP]
+    state[INCREMENT] = renormalise(counts, first, classes, state[INCREMENT])  # lest counts * keep overflow
     for k in range(first, first + classes):
         for s in range(WINDOW):
             fresh = ((prior[k, s] >> 8) * state[INCREMENT]) >> 8
@@ -191,7 +193,8 @@ def decode_rows(  # type: ignore[no-untyped-def]
     """Decoder, tables frozen: the symbols of ``rows`` tokens; return (literals, words) so far.
 
     ``words`` has ``channels`` spare entries behind its end, so a token may overrun it; the next starts at the end
-    again, and the overrun stays visible in the count. ``literals`` has one spare entry.
+    again, and the overrun stays visible in the count. ``literals`` has one spare entry. A literal that has a
+    frequency, which no encoder writes, counts as an overrun too.
     """
     overrun = np.int64(0)
     for _ in range(rows):
@@ -208,8 +211,13 @@ def decode_rows(  # type: ignore[no-untyped-def]
             poke(symbols, i + c, np.uint8(entry & np.uint32(0xFF)))
         if escaped & np.uint32(ESCAPE):
             for c in range(channels):
-                if peek(out, c) & np.uint32(ESCAPE):
-                    poke(symbols, i + c, peek(literals, min(literal, len(literals) - 1)))
+                entry = peek(out, c)
+                if entry & np.uint32(ESCAPE):
+                    s = peek(literals, min(literal, len(literals) - 1))
+                    overrun += np.int64(
+                        peek(codes, codes_from + np.int64(entry ^ np.uint32(ESCAPE)) + np.int64(s)) > 0
+                    )
+                    poke(symbols, i + c, s)
                     literal += 1
         i += channels
     return literal, word, overrun

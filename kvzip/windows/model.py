@@ -61,7 +61,7 @@ class PlaneModel:
         windows = streams * self.classes
         self.class_of = np.zeros(streams * channels, np.uint8)
         self.counts = np.zeros((windows, WINDOW), np.int64)
-        self.prior = self.counts
+        self.prior = np.zeros_like(self.counts)
         self.probs = np.zeros((windows, WINDOW), np.int64)
         self.codes = np.zeros((windows, 1 << CODE_SHIFT), np.uint32)
         self.slots = np.zeros((1, 1), np.uint16)
@@ -102,6 +102,8 @@ class PlaneModel:
         packed = (len(self.class_of) * bits + 7) // 8
         if bits:
             flat = np.unpackbits(np.frombuffer(opening[:packed], np.uint8), bitorder="little")
+            if flat[len(self.class_of) * bits :].any():
+                raise ContainerError(f"{where} has bits set in its padding; the container is damaged")
             rows = flat[: len(self.class_of) * bits].reshape(-1, bits)
             self.class_of[:] = rows @ (1 << np.arange(bits, dtype=np.uint8))
         step = self.fields.bytes_per_class if self.parameters.prior_weight else 0

@@ -117,6 +117,7 @@ class Stream:
         if self.rest < 32 or self.fast << 8 <= self.slow * parameters["drift"]:
             return False
         keep = parameters["drift_keep"]
+        self.renormalise()
         for window in self.windows:
             pairs = zip(window.counts, window.initial, strict=True)
             window.counts = [(c * keep + ((c0 >> 8) * self.increment >> 8) * (256 - keep)) >> 8 for c, c0 in pairs]

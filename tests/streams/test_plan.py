@@ -87,7 +87,7 @@ def test_a_chain_holds_the_same_streams_throughout(extent, block_bytes):
     ("axes", "slab_count", "blocks_each", "chains"),
     [
         ((("head", 8), ("token", 32768), ("channel", 128)), 32, 1, 8),
-        ((("token", 32768), ("head", 8), ("channel", 128)), 32, 1, 1),
+        ((("token", 32768), ("head", 8), ("channel", 128)), 32, 8, 8),
         ((("head", 32), ("token", 100), ("channel", 128)), 1, 4, 4),
     ],
 )

@@ -98,8 +98,9 @@ def test_frequencies_are_near_the_probabilities(bits):
     probs = np.append((p / p.sum() * 0.999 * (1 << 24)).astype(np.int64), 16777)
     freq = np.zeros(WINDOW, np.int64)
     estimator.quantise(probs[None], 0, 0, 256, bits, freq)
-    share = probs / (1 << 24)
-    assert -(share[share > 0] * np.log2(np.maximum(freq[share > 0], 0.5) / (1 << bits) / share[share > 0])).sum() < 0.01
+    live = probs > 0
+    share, found = probs[live] / (1 << 24), np.maximum(freq[live], 0.5) / (1 << bits)
+    assert (share * np.log2(share / found)).sum() < 0.01
 
 
 class Table:

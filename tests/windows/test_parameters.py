@@ -83,7 +83,7 @@ def test_levels_and_presets_are_in_range_and_survive_storing(level, preset):
     out = bytearray()
     chosen.write_to(out)
     assert read(bytes(out)) == chosen
-    assert Parameters().of(**{n: v for n, v in chosen.shown().items()}) == chosen
+    assert Parameters().of(**chosen.shown()) == chosen
 
 
 def test_the_users_numbers_win_over_the_presets_over_the_levels():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,7 +39,7 @@ def slow_choose(histogram, fields):
     if fields.sign:
         ones, total = int(parts[:, 1].sum()), int(parts.sum())
         share = (ones << 16) // total if total else 1 << 15
-        out.append(sum(share >= (a + b) // 2 for a, b in zip(SIGN_LEVELS, SIGN_LEVELS[1:], strict=False)))
+        out.append(sum(share >= (a + b) // 2 for a, b in pairwise(SIGN_LEVELS)))
     return bytes(out)
 
 

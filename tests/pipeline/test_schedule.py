@@ -1,0 +1,100 @@
+"""The pool keeps chains in order and results in submission order, whatever fails and however many threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from kvzip.pipeline.schedule import ChainPool, available_threads
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_submission_order(threads):
+    with ChainPool(threads, 1 << 30) as pool:
+        for i in range(40):
+            pool.submit(i % 7, 1, lambda i=i: (time.sleep(0.001 * (i * 7 % 3)), i)[1])
+        assert list(pool.results(everything=True)) == list(range(40))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_work_of_a_chain_runs_one_after_the_other(threads):
+    busy, trouble, order = set(), [], {chain: [] for chain in range(3)}
+
+    def work(chain, i):
+        if chain in busy:
+            trouble.append(chain)
+        busy.add(chain)
+        time.sleep(0.001)
+        order[chain].append(i)
+        busy.discard(chain)
+
+    with ChainPool(threads, 1 << 30) as pool:
+        for i in range(30):
+            pool.submit(i % 3, 1, lambda i=i: work(i % 3, i))
+        list(pool.results(everything=True))
+    assert not trouble
+    assert all(found == sorted(found) and len(found) == 10 for found in order.values())
+
+
+def test_chains_run_side_by_side():
+    meeting = threading.Barrier(2, timeout=10)
+    with ChainPool(2, 1 << 30) as pool:
+        for chain in "ab":
+            pool.submit(chain, 1, meeting.wait)
+        assert sorted(pool.results(everything=True)) == [0, 1]
+
+
+def test_the_budget_bounds_what_is_in_flight():
+    with ChainPool(2, 10) as pool:
+        for i in range(50):
+            pool.submit(i, 3, lambda: None)
+            list(pool.results())
+            assert pool.in_flight <= 10
+        list(pool.results(everything=True))
+        assert pool.in_flight == 0
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_failure_is_raised_in_its_place_and_the_pool_ends(threads):
+    def fail():
+        raise ValueError("third")
+
+    got = []
+    with pytest.raises(ValueError, match="third"), ChainPool(threads, 1 << 30) as pool:
+        for i in range(6):
+            pool.submit("one chain", 1, fail if i == 2 else lambda i=i: i)
+        for result in pool.results(everything=True):
+            got.append(result)
+    assert got == [0, 1]
+
+
+def test_an_exception_outside_leaves_no_thread_behind():
+    before = threading.active_count()
+    with pytest.raises(KeyError), ChainPool(3, 1 << 30) as pool:
+        for i in range(9):
+            pool.submit(i % 2, 1, lambda: time.sleep(0.01))
+        raise KeyError
+    assert threading.active_count() == before
+
+
+def test_a_chain_that_ended_may_begin_again():
+    with ChainPool(2, 1 << 30) as pool:
+        pool.submit("a", 1, lambda: 1, ends_chain=True)
+        assert "a" not in pool.last
+        pool.submit("a", 1, lambda: 2)
+        assert list(pool.results(everything=True)) == [1, 2]
+
+
+def test_threads_are_those_the_process_may_use():
+    cores = os.cpu_count() or 1
+    assert 1 <= available_threads() <= cores
+    if hasattr(os, "sched_setaffinity"):
+        allowed = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(allowed)})
+        try:
+            assert available_threads() == 1
+        finally:
+            os.sched_setaffinity(0, allowed)
