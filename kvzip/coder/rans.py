@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from kvzip.coder.jit import kernel
 from kvzip.coder.memory import peek, poke
+from kvzip.coder.vector import VECTORS, WIDTH, put16
 
 LANE_FLOOR = 1 << 16
 MAX_LANES_LOG2 = 7
@@ -44,28 +45,38 @@ def reciprocals(bits: int) -> NDArray[np.uint64]:
 
 
 @kernel
-def encode_lanes(codes, count, lanes_log2, bits, reciprocal, states, words):  # type: ignore[no-untyped-def]
-    """Code ``codes[:count]`` backwards; return the index of the first word in use, words fill up from the end.
-
-    ``states`` (1 << lanes_log2, uint32 in uint64) holds the start states and receives the final ones.
-    ``words`` needs room for ``count + 1`` words. Never fails once every code's ``freq`` is in 1..2^bits.
-    """
-    at = np.int64(len(words))
-    lane_mask = np.int64((1 << lanes_log2) - 1)
+def put(codes, first, last, lane_mask, bits, reciprocal, states, words, at):  # type: ignore[no-untyped-def]
+    """Code ``codes[first:last]`` backwards, one lane after the other; return the index of the first word in use."""
     lift = np.uint64(32 - bits)
     shift = np.uint64(32 + bits)
     up = np.uint64(bits)
     low16 = np.uint64(0xFFFF)
-    for i in range(count - 1, -1, -1):
+    for i in range(last - 1, first - 1, -1):
         code = np.uint64(peek(codes, i))
         freq = code & low16
         start = code >> np.uint64(16)
         lane = i & lane_mask
-        x = peek(states, lane)
+        x = np.uint64(peek(states, lane))
         poke(words, at - 1, np.uint16(x & low16))
         full = x >= freq << lift
         at -= np.int64(full)
         x = x >> np.uint64(16) if full else x
         q = (x * peek(reciprocal, freq)) >> shift
-        poke(states, lane, (q << up) + start + (x - q * freq))
+        poke(states, lane, np.uint32((q << up) + start + (x - q * freq)))
+    return at
+
+
+@kernel
+def encode_lanes(codes, count, lanes_log2, bits, reciprocal, states, words):  # type: ignore[no-untyped-def]
+    """Code ``codes[:count]`` backwards; return the index of the first word in use, words fill up from the end.
+
+    ``states`` (1 << lanes_log2, uint32) holds the start states and receives the final ones. ``words`` needs room for
+    ``count + 1`` words. Never fails once every code's ``freq`` is in 1..2^bits.
+    """
+    at = np.int64(len(words))
+    lane_mask = np.int64((1 << lanes_log2) - 1)
+    whole = count - count % WIDTH if VECTORS and lane_mask >= WIDTH - 1 else 0
+    at = put(codes, whole, count, lane_mask, bits, reciprocal, states, words, at)
+    for i in range(whole - WIDTH, -1, -WIDTH):
+        at -= put16(codes, i, states, i & lane_mask, words, at, bits)
     return at

@@ -17,6 +17,7 @@ import numpy as np
 
 from kvzip.coder.jit import kernel
 from kvzip.coder.memory import peek, poke
+from kvzip.coder.vector import VECTORS, WIDTH, code16, take16
 from kvzip.windows.estimator import (
     CODE_SHIFT,
     ESCAPE,
@@ -142,16 +143,19 @@ def end_token(low, channels, drifted, counts, first, classes, state, parameters)
 @kernel
 def code_rows(symbols, i, rows, channels, code_at, codes, codes_from, out, at, literals, literal):  # type: ignore[no-untyped-def]
     """Encoder, tables frozen: the code of every symbol of ``rows`` tokens into ``out``; return literals so far."""
+    whole = channels - channels % WIDTH if VECTORS else 0
     for _ in range(rows):
-        unknown = np.uint32(0)
-        for c in range(channels):
-            code = peek(codes, codes_from + peek(code_at, c) + np.int64(peek(symbols, i + c)))
-            unknown |= np.uint32(code == 0)
+        unknown = np.int64(0)
+        for c in range(0, whole, WIDTH):
+            unknown |= code16(symbols, i + c, code_at, c, codes, codes_from, out, at + c)
+        for c in range(whole, channels):
+            code = peek(codes, codes_from + np.int64(peek(code_at, c)) + np.int64(peek(symbols, i + c)))
+            unknown |= np.int64(code == 0)
             poke(out, at + c, code)
         if unknown:
             for c in range(channels):
                 if peek(out, at + c) == 0:
-                    poke(out, at + c, peek(codes, codes_from + peek(code_at, c) + ESCAPE))
+                    poke(out, at + c, peek(codes, codes_from + np.int64(peek(code_at, c)) + ESCAPE))
                     poke(literals, literal, peek(symbols, i + c))
                     literal += 1
         i += channels
@@ -160,28 +164,31 @@ def code_rows(symbols, i, rows, channels, code_at, codes, codes_from, out, at, l
 
 
 @kernel
-def take_row(i, channels, slot_at, slots, slots_from, codes, codes_from, bits, lanes, lane_mask, words, word, out):  # type: ignore[no-untyped-def]
-    """Decoder, one token: ``class << 9 | symbol`` of each channel into ``out``; return the words read so far."""
-    mask = np.uint64((1 << bits) - 1)
-    up = np.uint64(bits)
-    low16 = np.uint64(0xFFFF)
-    floor = np.uint64(1 << 16)
-    c = np.int64(0)
-    while c < channels:
-        lane = (i + c) & lane_mask
-        stop = min(channels, c + lane_mask + 1 - lane)
-        lane -= c
-        while c < stop:
-            x = peek(lanes, lane + c)
-            slot = x & mask
-            entry = peek(slots, slots_from + peek(slot_at, c) + np.int64(slot))
-            code = peek(codes, codes_from + np.int64(entry))
-            x = (np.uint64(code) & low16) * (x >> up) + slot - np.uint64(code >> np.uint32(16))
-            filled = (x << np.uint64(16)) | np.uint64(peek(words, word))
-            word += np.int64(x < floor)
-            poke(lanes, lane + c, filled if x < floor else x)
-            poke(out, c, np.uint32(entry))
-            c += 1
+def take(lane, c, stop, slot_at, slots, slots_from, codes, codes_from, bits, lanes, out):  # type: ignore[no-untyped-def]
+    """Channels ``c`` to ``stop`` from as many lanes: ``class << 9 | symbol`` into ``out``; no lane is refilled."""
+    mask = np.uint32((1 << bits) - 1)
+    up = np.uint32(bits)
+    low16 = np.uint32(0xFFFF)
+    lane -= c
+    for k in range(c, stop):
+        x = peek(lanes, lane + k)
+        slot = x & mask
+        entry = peek(slots, slots_from + np.int64(peek(slot_at, k)) + np.int64(slot))
+        code = peek(codes, codes_from + np.int64(entry))
+        poke(out, k, np.uint32(entry))
+        poke(lanes, lane + k, np.uint32((code & low16) * (x >> up) + slot - (code >> np.uint32(16))))
+
+
+@kernel
+def refill(lanes, lane, stop, words, word):  # type: ignore[no-untyped-def]
+    """Shift a word into each of the lanes that has fallen below its floor, in order; return the words read so far."""
+    floor = np.uint32(1 << 16)
+    for k in range(lane, stop):
+        x = peek(lanes, k)
+        filled = np.uint32((x << np.uint32(16)) | np.uint32(peek(words, word)))
+        low = x < floor
+        poke(lanes, k, filled if low else x)
+        word += np.int64(low)
     return word
 
 
@@ -197,10 +204,22 @@ def decode_rows(  # type: ignore[no-untyped-def]
     frequency, which no encoder writes, counts as an overrun too.
     """
     overrun = np.int64(0)
+    in_vectors = VECTORS and channels % WIDTH == 0 and lane_mask >= WIDTH - 1
     for _ in range(rows):
-        word = take_row(
-            i, channels, slot_at, slots, slots_from, codes, codes_from, bits, lanes, lane_mask, words, word, out
-        )
+        c = np.int64(0)
+        if in_vectors:
+            for c in range(0, channels, WIDTH):
+                lane = (i + c) & lane_mask
+                word += take16(
+                    lanes, lane, slot_at, c, slots, slots_from, codes, codes_from, words, word, out, c, bits
+                )
+            c = channels
+        while c < channels:
+            lane = (i + c) & lane_mask
+            stop = min(channels, c + lane_mask + 1 - lane)
+            take(lane, c, stop, slot_at, slots, slots_from, codes, codes_from, bits, lanes, out)
+            word = refill(lanes, lane, lane + stop - c, words, word)
+            c = stop
         if word > word_end:
             overrun += word - word_end
             word = word_end
@@ -277,7 +296,7 @@ def build(decoding: bool) -> Any:
         prior,
         probs,
         codes,  # uint32[streams * classes, 1 << CODE_SHIFT]
-        slots,  # uint16[streams * classes, 1 << table bits], the decoder's
+        slots,  # uint16[streams * classes + 1, 1 << table bits], the decoder's; the last row is spare
         span,  # int64[streams * classes, 2]: the range of symbols a window has counted
         states,  # int64[streams, STATE]
         parameters,
@@ -285,7 +304,7 @@ def build(decoding: bool) -> Any:
         measure,  # whether to sum the code length into state[LENGTH]
         literals,  # uint8: the escaped symbols in order, one spare entry behind them
         out,  # encoder: uint32 code of every symbol; decoder: uint32[channels] scratch
-        lanes,  # decoder: uint64[1 << lanes_log2]
+        lanes,  # decoder: uint32[1 << lanes_log2]
         lanes_log2,
         words,  # decoder: uint16, ``channels`` spare entries behind them
         word_end,
@@ -294,7 +313,7 @@ def build(decoding: bool) -> Any:
         bits = parameters[TABLE_BITS]
         freq = np.zeros(WINDOW, np.int64)
         class_at = np.zeros(channels, np.int64)
-        place_at = np.zeros(channels, np.int64)
+        place_at = np.zeros(channels, np.int32)
         flat_codes = codes.reshape(-1)
         flat_slots = slots.reshape(-1)
         flat_counts = counts.reshape(-1)

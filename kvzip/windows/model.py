@@ -114,7 +114,7 @@ class PlaneModel:
             if (self.fields.exponent and spec[0] >= SHAPES) or (self.fields.sign and spec[-1] >= 16):
                 raise ContainerError(f"{where} names a prior that does not exist; the container is damaged")
         self._fill(specs)
-        self.slots = np.zeros((len(self.counts), 1 << self.parameters.table_bits), np.uint16)
+        self.slots = np.zeros((len(self.counts) + 1, 1 << self.parameters.table_bits), np.uint16)
 
     def _packed_classes(self) -> bytes:
         bits = self.classes.bit_length() - 1
@@ -138,25 +138,25 @@ class PlaneModel:
         count = len(symbols)
         literals = np.empty(count + 1, np.uint8)
         codes = np.empty(count, np.uint32)
-        unused = np.zeros(1, np.uint64)
+        unused = np.zeros(1, np.uint32)
         used, _ = loop.encode_run(
             *self._arguments(symbols, tokens, measure), literals, codes, unused, 0, np.zeros(1, np.uint16), 0
         )
         bits = self.parameters.table_bits
         lanes_log2 = rans.lanes_log2(count)
-        states = np.full(1 << lanes_log2, rans.LANE_FLOOR, np.uint64)
+        states = np.full(1 << lanes_log2, rans.LANE_FLOOR, np.uint32)
         if len(carried):
             states += carried.view("<u2")
         words = np.empty(count + 1, np.uint16)
         first = rans.encode_lanes(codes, count, lanes_log2, bits, _reciprocals(bits), states, words)
-        return Coded(lanes_log2, states.astype(np.uint32), words[first:], literals[:used])
+        return Coded(lanes_log2, states, words[first:], literals[:used])
 
     def decode(
         self, coded: Coded, tokens: NDArray[np.int64], where: str, measure: bool = False
     ) -> tuple[Bytes, Bytes]:
         """The symbols, and the bytes carried by the start states."""
         symbols = np.empty(int(tokens.sum()) * self.channels, np.uint8)
-        lanes = coded.states.astype(np.uint64)
+        lanes = coded.states.copy()
         if len(lanes) and int(lanes.min()) < rans.LANE_FLOOR:
             raise ContainerError(f"{where} holds a lane below its floor; the container is damaged")
         literals, words = loop.decode_run(
@@ -169,7 +169,7 @@ class PlaneModel:
             len(coded.words),
         )
         spent = (literals, words) == (len(coded.literals), len(coded.words))
-        carried = lanes - np.uint64(rans.LANE_FLOOR)
+        carried = lanes - np.uint32(rans.LANE_FLOOR)
         if not spent or int(carried.max()) >= rans.LANE_FLOOR:
             raise ContainerError(f"{where} does not decode to its end; the container is damaged")
         return symbols, carried.astype("<u2").view(np.uint8)

@@ -140,12 +140,17 @@ def test_an_impossible_start_is_refused(wrong):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"size": MEMBER.size + 1}, {"nature": 2}, {"nature": OTHER_FILE}, {"extents": EXTENTS[:1]}, {"header": b""}],
+    [{"size": MEMBER.size + 1}, {"nature": OTHER_FILE}, {"extents": EXTENTS[:1]}, {"header": b""}],
     ids=str,
 )
 def test_a_member_that_does_not_add_up_is_refused(wrong):
     with pytest.raises(ContainerError, match="add up"):
         member(replace(MEMBER, **wrong).to_bytes())
+
+
+def test_another_nature_is_unsupported():
+    with pytest.raises(UnsupportedError, match="kind"):
+        member(replace(MEMBER, nature=2).to_bytes())
 
 
 def raw(inner, length, deflated):

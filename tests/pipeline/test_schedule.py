@@ -62,21 +62,26 @@ def test_a_failure_is_raised_in_its_place_and_the_pool_ends(threads):
     def fail():
         raise ValueError("third")
 
-    got = []
-    with pytest.raises(ValueError, match="third"), ChainPool(threads, 1 << 30) as pool:
+    with ChainPool(threads, 1 << 30) as pool:
         for i in range(6):
             pool.submit("one chain", 1, fail if i == 2 else lambda i=i: i)
-        for result in pool.results(everything=True):
-            got.append(result)
-    assert got == [0, 1]
+        results = pool.results(everything=True)
+        assert [next(results), next(results)] == [0, 1]
+        with pytest.raises(ValueError, match="third"):
+            next(results)
 
 
 def test_an_exception_outside_leaves_no_thread_behind():
     before = threading.active_count()
-    with pytest.raises(KeyError), ChainPool(3, 1 << 30) as pool:
-        for i in range(9):
-            pool.submit(i % 2, 1, lambda: time.sleep(0.01))
-        raise KeyError
+
+    def interrupted():
+        with ChainPool(3, 1 << 30) as pool:
+            for i in range(9):
+                pool.submit(i % 2, 1, lambda: time.sleep(0.01))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
     assert threading.active_count() == before
 
 
