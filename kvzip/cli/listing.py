@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kvzip.container import records
 from kvzip.container.records import MAGIC, RecordReader
-from kvzip.container.structures import BlockHead, Member, Start
+from kvzip.container.structures import SINGLE, BlockHead, Member, Start
 from kvzip.dumps.safetensors import Header, parse_header, read_header
 from kvzip.errors import ContainerError, DumpError
 from kvzip.files import FileSource, members
@@ -30,7 +29,7 @@ class TensorRow:
 
 @dataclass
 class Listing:
-    """One dump, or one member of a container."""
+    """One dump, or one member of a container; ``container_bytes`` counts the member's records, or the whole file."""
 
     file: str
     member: str
@@ -69,7 +68,7 @@ def listings(name: str) -> list[Listing]:
         return [item for _, path in members(Path(name)).files for item in _try(str(path))]
     with FileSource(name) as source:
         if source.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC:
-            return list(_container(source))
+            return _container(source)
         return [_dump(source)]
 
 
@@ -101,7 +100,7 @@ def _fill(listing: Listing, header: Header, path: str) -> Listing:
     return listing
 
 
-def _container(source: FileSource) -> Iterator[Listing]:
+def _container(source: FileSource) -> list[Listing]:
     """Read every record but decode none."""
     reader = RecordReader(source.file, source.name)
     first = reader.next()
@@ -110,6 +109,7 @@ def _container(source: FileSource) -> Iterator[Listing]:
     start = Start.from_bytes(first.payload, source.name)
     listing: Listing | None = None
     spent: dict[int, int] = {}
+    found: list[Listing] = []
     while True:
         record = reader.next()
         if record.type == records.MEMBER:
@@ -120,10 +120,12 @@ def _container(source: FileSource) -> Iterator[Listing]:
             head, payload = BlockHead.split(record.payload, source.name)
             spent[head.extent] = spent.get(head.extent, 0) + len(payload)
         elif record.type == records.MEMBER_END and listing:
-            yield _restored(listing, member, spent, source.name)
+            found.append(_restored(listing, member, spent, source.name))
         elif record.type == records.INDEX:
             reader.finish(record.offset)
-            return
+            if start.source == SINGLE and found:
+                found[0].container_bytes = reader.offset
+            return found
         else:
             raise reader.damaged(record.offset, "is out of place")
 

@@ -81,7 +81,7 @@ def show_listing(listing: Listing) -> None:
     if listing.container_bytes is not None:
         ratio = listing.source_bytes / max(1, listing.container_bytes)
         sizes += f" in {human(listing.container_bytes)} ({ratio:.4f}x), level {listing.level}"
-    console.print(Text(f"{where}: {sizes}, {len(listing.tensors)} tensors"))
+    console.print(Text(f"{where}: {sizes}, {len(listing.tensors)} tensor{'s' * (len(listing.tensors) != 1)}"))
     packed = any(row.packed is not None for row in listing.tensors)
     table = _table("<tensor", "<type", "<shape", "<layout", "bytes", *(["packed", "ratio"] if packed else []))
     for row in listing.tensors:

@@ -110,6 +110,8 @@ def _run(
     for job in plan.jobs:
         try:
             done.append(work(job, voice, sources))
+        except BrokenPipeError:
+            raise  # whoever read our output has left: no failure of this input
         except (KvzipError, OSError) as error:
             if len(plan.jobs) == 1 and isinstance(error, KvzipError):
                 raise

@@ -9,8 +9,8 @@ Symbol ``i`` of a run belongs to lane ``i mod lanes``; all lanes share one strea
                                  x = freq * (x >> bits) + slot - start
                                  if x < 2^16: x = x << 16 | next word
 
-An encoder may start a lane at any ``2^16 + r`` with ``r < 2^16``: the decoder ends there, so each lane carries 16 bits
-of payload for nothing. A symbol's interval travels as one 32-bit *code*, ``start << 16 | freq``; ``bits <= 15``.
+An encoder may start a lane at any ``2^16 + r`` with ``r < 2^16``: the decoder ends there, so each lane carries 16
+bits of payload for nothing. A symbol's interval travels as one 32-bit *code*, ``start << 16 | freq``; ``bits <= 15``.
 """
 
 from __future__ import annotations

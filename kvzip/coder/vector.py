@@ -171,7 +171,7 @@ def _maker(name: str, pairs: int) -> Callable[[Any, Any, Any, Any], Any]:
 
 
 @intrinsic
-def take16(  # type: ignore[no-untyped-def]
+def _take16(  # type: ignore[no-untyped-def]
     typingctx, lanes, lane, place, c, slots, slots_from, codes, codes_from, words, word, out, at, bits
 ):
     """Sixteen symbols from sixteen lanes; the number of words read. Reads one slot past the last one."""
@@ -180,14 +180,19 @@ def take16(  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def code16(typingctx, symbols, i, place, c, codes, codes_from, out, at):  # type: ignore[no-untyped-def]
+def _code16(typingctx, symbols, i, place, c, codes, codes_from, out, at):  # type: ignore[no-untyped-def]
     """The codes of sixteen symbols; a bit for each that has none."""
     kinds = (symbols, i, place, c, codes, codes_from, out, at)
     return types.int64(*kinds), _maker("kvzip_code16", 4)
 
 
 @intrinsic
-def put16(typingctx, codes, i, lanes, lane, words, at, bits):  # type: ignore[no-untyped-def]
+def _put16(typingctx, codes, i, lanes, lane, words, at, bits):  # type: ignore[no-untyped-def]
     """Put sixteen codes into sixteen lanes; the number of words written, which end just before ``words[at]``."""
     kinds = (codes, i, lanes, lane, words, at, bits)
     return types.int64(*kinds), _maker("kvzip_put16", 3)
+
+
+take16: Any = _take16
+code16: Any = _code16
+put16: Any = _put16

@@ -25,15 +25,20 @@ def histogram(symbols, tokens, channels, stride):  # type: ignore[no-untyped-def
     for t in range(0, tokens, stride):
         for c in range(channels):
             counts[c, np.int64(symbols[t * channels + c])] += 1
-    total = np.zeros(256, np.int32)
+    alphabet = np.zeros(256, np.int64)
+    n = 0
+    for s in range(256):
+        total = np.int64(0)
+        for c in range(channels):
+            total += counts[c, s]
+        if total > 0:
+            alphabet[n] = s
+            n += 1
+    dense = np.zeros((channels, n), np.int32)
     for c in range(channels):
-        total += counts[c]
-    alphabet = np.flatnonzero(total)
-    dense = np.empty((channels, len(alphabet)), np.int32)
-    for c in range(channels):
-        for j in range(len(alphabet)):
+        for j in range(n):
             dense[c, j] = counts[c, alphabet[j]]
-    return dense, alphabet
+    return dense, alphabet[:n]
 
 
 @kernel
@@ -59,7 +64,9 @@ def start(counts, alphabet, classes, labels):  # type: ignore[no-untyped-def]
 def measure(counts, labels, classes, fraction, lengths):  # type: ignore[no-untyped-def]
     """Code length in 1/256 bit of each symbol in each class, of counts of 16 for each occurrence and 1 for none."""
     n = counts.shape[1]
-    lengths[:, :] = 1
+    for k in range(classes):
+        for j in range(n):
+            lengths[k, j] = 1
     for c in range(len(labels)):
         k = np.int64(labels[c])
         for j in range(n):
@@ -97,7 +104,6 @@ def assign(counts, classes, lengths, labels):  # type: ignore[no-untyped-def]
 def cluster(symbols, tokens, channels, classes, stride, fraction, labels, by_class):  # type: ignore[no-untyped-def]
     """Fill ``labels`` (channels) with classes, ``by_class`` (classes, 256) with their histograms."""
     counts, alphabet = histogram(symbols, tokens, channels, stride)
-    labels[:] = 0
     if classes > 1:
         lengths = np.zeros((classes, len(alphabet)), np.int32)
         start(counts, alphabet, classes, labels)

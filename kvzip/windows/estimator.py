@@ -153,7 +153,7 @@ def rewrite(codes, slots, k, class_bits, low, high, freq, decoding):  # type: ig
 
 @kernel
 def _spread(slots, start, stop, end, value):  # type: ignore[no-untyped-def]
-    """Set ``slots[start:stop]``, in strides that may run over ``stop``, where later symbols write, but not ``end``."""
+    """Set ``slots[start:stop]``, in strides that may run over ``stop`` (later symbols write there), not ``end``."""
     while start < stop and start + STRIDE <= end:
         for j in range(STRIDE):
             poke(slots, start + j, value)

@@ -7,6 +7,7 @@ agree on lives anywhere else.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from kvzip.errors import OptionError, UnsupportedError
@@ -82,6 +83,11 @@ class Parameters:
 
     def of(self, **values: float | None) -> Parameters:
         """A copy with the user's numbers in; None leaves a parameter as it is."""
+        for name in values:
+            if name not in BY_NAME:
+                near = get_close_matches(name, BY_NAME, 1)
+                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(BY_NAME)}"
+                raise OptionError(f"unknown option {name!r}; {hint}")
         stored = {name: BY_NAME[name].store(value) for name, value in values.items() if value is not None}
         changed = replace(self, **stored)
         if changed.classes & (changed.classes - 1):

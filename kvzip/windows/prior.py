@@ -91,18 +91,23 @@ def _shape_lengths() -> NDArray[np.int64]:
 @kernel
 def _choose(exponents, lengths, chosen):  # type: ignore[no-untyped-def]
     """The shape and reference that code the histogram ``exponents`` in the fewest bits, into ``chosen[0:2]``."""
-    live = np.flatnonzero(exponents)
+    live = np.zeros(len(exponents), np.int64)
+    n = 0
     total = np.int64(0)
     weighted = np.int64(0)
-    for s in live:
-        total += exponents[s]
-        weighted += exponents[s] * s
+    for s in range(len(exponents)):
+        if exponents[s] > 0:
+            live[n] = s
+            n += 1
+            total += exponents[s]
+            weighted += exponents[s] * s
     mean = (2 * weighted + total) // (2 * max(np.int64(1), total))
     best = np.int64(-1)
     for reference in range(max(0, mean - REACH), min(255, mean + REACH) + 1):
         for shape in range(SHAPES):
             length = np.int64(0)
-            for s in live:
+            for j in range(n):
+                s = live[j]
                 at = min(SHAPE_WIDTH - 1, max(0, s - reference + SHAPE_CENTRE))
                 length += exponents[s] * lengths[shape, at]
             if best < 0 or length < best:

@@ -83,6 +83,15 @@ def test_a_chain_holds_the_same_streams_throughout(extent, block_bytes):
             assert seen.setdefault(block.chain, block.names) == block.names
 
 
+def test_a_short_last_slab_has_the_shares_of_the_others():
+    axes = (("token", 1500), ("head", 64), ("channel", 128))
+    extent = Extent(BF16, 1500 * 64 * 128, axes)
+    shares = [[block.names for block in blocks_of(extent, slab)] for slab in slabs(extent, 1 << 21)]
+    assert len(shares) == 12
+    assert len(shares[0]) == 8
+    assert all(share == shares[0] for share in shares)
+
+
 @pytest.mark.parametrize(
     ("axes", "slab_count", "blocks_each", "chains"),
     [

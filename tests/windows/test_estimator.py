@@ -28,6 +28,8 @@ def sparse(top):
 def probabilities(draw):
     """24-bit probabilities that sum to at most 1, as smoothing leaves them, over few or all symbols."""
     counts = draw(some.one_of(sparse(1 << 30), some.lists(some.integers(0, 9), min_size=WINDOW, max_size=WINDOW)))
+    for s in draw(some.lists(some.integers(0, ESCAPE), max_size=3)):  # beside which the others are below a slot
+        counts[s] += draw(some.integers(0, 5000))
     total = max(1, sum(counts))
     return [n * (1 << 24) // total for n in counts]
 
@@ -90,6 +92,18 @@ def test_quantise(probs, bits):
     assert expected[ESCAPE] >= 1
     half = 1 << (23 - bits)
     assert all((freq > 0) == (p >= half) for p, freq in zip(probs[:ESCAPE], expected, strict=False))
+
+
+def test_what_is_missing_comes_from_the_larger_ones_an_eighth_at_a_time():
+    """150 symbols of 0.6 slots get a whole one each, which 40 symbols of 2 to 41 slots pay for."""
+    slot = 1 << 14
+    probs = [6 * slot // 10] * 150 + [freq * slot for freq in range(2, 42)] + [0] * 66 + [70 * slot]
+    freq = np.zeros(WINDOW, np.int64)
+    estimator.quantise(np.array([probs], np.int64), 0, 0, 190, 10, freq)
+    expected = twin.quantise(probs, 10)
+    assert freq[:190].tolist() == expected[:190]
+    assert freq[ESCAPE] == expected[ESCAPE]
+    assert freq.sum() == 1 << 10
 
 
 @pytest.mark.parametrize("bits", [10, 14])
