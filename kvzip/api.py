@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, overload
 
 from kvzip.container.records import MAGIC
-from kvzip.container.structures import DIRECTORY, DUMP, Member, Start
+from kvzip.container.structures import DIRECTORY, Member, Start
 from kvzip.errors import OptionError
 from kvzip.files import DirectoryTarget, FileSource, FileTarget, members
+from kvzip.files.faults import shown
 from kvzip.pipeline.compress import MemberInput, Report, compress_members
 from kvzip.pipeline.decompress import Opening, decompress_members
 from kvzip.pipeline.options import Options, Progress
@@ -191,7 +192,7 @@ def single(out: BinaryIO | None) -> Any:
     """A ``create`` for containers of one file."""
 
     def create(member: Member, number: int) -> Any:
-        if number or member.nature != DUMP:
+        if number:
             raise OptionError("the container holds several files; name a directory with -o")
         return nullcontext(out)
 
@@ -234,7 +235,7 @@ def stats(
     if isinstance(source, str | os.PathLike) and Path(source).is_dir():
         members = directory_inputs(Path(source))
         report = compress_members(members, _Nowhere(), chosen, directory=True, progress=progress, observe=True)
-        return summarise(os.fspath(source), report, start, began, False)
+        return summarise(shown(source), report, start, began, False)
     with source_input(source) as opened:
         file = opened.file = peekable(opened.file)
         if file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC:

@@ -2,35 +2,62 @@
 
 from __future__ import annotations
 
+import io
 import sys
-
-from kvzip.errors import KvzipError
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
-    from kvzip.cli.app import app
-    from kvzip.cli.shorthand import expand
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names that the locale cannot write
+    try:
+        code = _guarded(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:  # before signals are turned into exceptions of our own, or after
+        code = 130
+    sys.exit(_flush(code))
+
+
+def _guarded(arguments: list[str]) -> int:
+    """Run a command; turn whatever ends it into an exit code and at most one line."""
+    from kvzip.errors import KvzipError
     from kvzip.files.signals import Interrupted, interruptible
 
-    code = 0
     try:
         with interruptible():
-            app(expand(sys.argv[1:] if arguments is None else arguments), prog_name="kvzip")
+            return _run(arguments)
     except BrokenPipeError:
-        code = _abandon_output()
+        return _abandon_output()
     except KvzipError as error:
-        code = error.exit_code
-        print(f"kvzip: {error}", file=sys.stderr)
+        return _fail(str(error), error.exit_code)
     except Interrupted as interrupt:
-        code = interrupt.exit_code
-        print(f"\nkvzip: {interrupt}; nothing half-written was left behind", file=sys.stderr)
+        return _fail(f"{interrupt}; nothing half-written was left behind", interrupt.exit_code)
     except MemoryError:
-        code = 1
-        print("kvzip: out of memory; use fewer threads with -T, or a smaller --block-size", file=sys.stderr)
+        return _fail("out of memory; use fewer threads with -T, or a smaller --block-size", 1)
     except SystemExit as leaving:
-        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
-    sys.exit(_flush(code))
+        return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+
+
+def _run(arguments: list[str]) -> int:
+    """Hand the arguments to the option parser; its complaints become one line too."""
+    from kvzip.cli.app import app
+    from kvzip.cli.shorthand import expand
+
+    try:
+        return int(app(expand(arguments or ["--help"]), prog_name="kvzip", standalone_mode=False) or 0)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # of the parser's own, wherever this version of typer has them
+            raise
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "kvzip"
+        text = " ".join(error.format_message().split()).rstrip(".")
+        return _fail(f"{text[:1].lower() + text[1:]}; `{command} --help` shows what there is", 2)
+
+
+def _fail(text: str, code: int) -> int:
+    if sys.stderr is not None:
+        print(f"kvzip: {text}", file=sys.stderr)
+    return code
 
 
 def _abandon_output() -> int:
@@ -43,11 +70,13 @@ def _abandon_output() -> int:
 
 def _flush(code: int) -> int:
     """Write out what is buffered while a failure can still be told."""
+    if sys.stdout is None:
+        return code
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         return _abandon_output()
     except OSError as error:
-        print(f"kvzip: cannot write to standard output: {error.strerror}; free some space", file=sys.stderr)
-        return _abandon_output()
+        _abandon_output()
+        return _fail(f"cannot write to standard output: {error.strerror}; free some space", 1)
     return code

@@ -6,16 +6,21 @@ import json as json_module
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import Voice
-from kvzip.errors import KvzipError
+from kvzip.errors import DumpError, KvzipError
 from kvzip.files import FileSource
+from kvzip.files.faults import shown
 
 
 def test(inputs: Sequence[str] | None, threads: int, *, quiet: bool, verbose: bool, json: bool) -> None:
     """Decode every container to nowhere; exit 1 if one is damaged."""
+    from kvzip.pipeline.options import Options
+
+    Options.make(threads=threads)
     voice = Voice(quiet, verbose)
     rows: list[dict[str, Any]] = []
     for name in inputs or ["-"]:
@@ -24,8 +29,10 @@ def test(inputs: Sequence[str] | None, threads: int, *, quiet: bool, verbose: bo
             container, source = check_container(name, threads, voice)
             rows.append({"file": name, "ok": True, "container_bytes": container, "source_bytes": source})
             rate = human(source / max(1e-9, time.perf_counter() - began))
-            voice.say(f"{name}: ok, {human(container)} hold {human(source)}, {rate}/s", detail=True)
+            voice.say(f"{shown(name)}: ok, {human(container)} hold {human(source)}, {rate}/s", detail=True)
         except KvzipError as error:
+            if error.exit_code == 2:
+                raise
             rows.append({"file": name, "ok": False, "error": str(error)})
             voice.error(str(error))
     if json:
@@ -40,6 +47,8 @@ def check_container(name: str, threads: int, voice: Voice | None = None) -> tupl
     """Decode a container to nowhere; return its bytes and those of what it holds."""
     from kvzip.pipeline.decompress import Opening, decompress_members
 
+    if name != "-" and Path(name).is_dir():
+        raise DumpError(f"it is a folder: {shown(name)}; name the containers in it")
     with FileSource(name) as source:
         opening = Opening.of(source.file, source.name)
         with voice.progress(source.name, None) if voice else nullcontext(None) as progress:
@@ -57,6 +66,8 @@ def list_tensors(inputs: Sequence[str] | None, *, json: bool) -> None:
         try:
             found += listing.listings(name)
         except KvzipError as error:
+            if error.exit_code == 2:
+                raise
             failed = True
             Voice(False, False).error(str(error))
     if json:
@@ -79,7 +90,7 @@ def stats(inputs: Sequence[str] | None, choices: dict[str, Any], *, quiet: bool,
     failed = False
     for name in inputs or ["-"]:
         try:
-            with voice.progress(name, None) as progress:
+            with voice.progress(shown(name), None) as progress:
                 found = api.stats(name, progress=progress, **choices)
         except KvzipError as error:
             if error.exit_code == 2:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _REFRESH_SECONDS = 0.1
 
 
-def _console(stream: Any = None) -> Console:
-    """A console that wraps nothing on its own when output is no terminal."""
+def _console(stream: Any = None, narrowest: int = 80) -> Console:
+    """A console of at least ``narrowest`` columns: in a narrower terminal lines wrap, but no number is cut."""
     out = sys.stdout if stream is None else stream
-    width = None if out.isatty() else max(80, shutil.get_terminal_size((80, 24)).columns)
-    no_color = "NO_COLOR" in os.environ
-    return Console(file=out, highlight=False, markup=False, width=width, no_color=no_color, soft_wrap=False)
+    width = max(narrowest, shutil.get_terminal_size((80, 24)).columns)
+    colours: Any = None if "NO_COLOR" in os.environ else "auto"
+    return Console(file=out, highlight=False, markup=False, width=width, color_system=colours)
 
 
 def _table(*columns: str, gap: int = 2) -> Table:
@@ -47,7 +47,7 @@ def _table(*columns: str, gap: int = 2) -> Table:
 @contextmanager
 def progress(name: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
     """A line with bytes, share, rate, ratio so far and time left."""
-    console = _console(sys.stderr)
+    console = _console(sys.stderr, narrowest=20)
     began = last = time.monotonic()
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
@@ -63,8 +63,9 @@ def progress(name: str, total: int | None) -> Iterator[Callable[[int, int], None
                 parts[0] += f" of {human(total)} ({100 * done / total:.0f} %)"
                 parts.append(f"{max(0.0, (total - done) / max(1.0, rate)):.0f} s left")
             text = "  ".join(parts)
-            room = max(8, console.width - len(text) - 3)
-            live.update(Text(f"{_shortened(name, room)}  {text}", no_wrap=True, overflow="ellipsis"), refresh=True)
+            room = console.width - len(text) - 3
+            name_part = f"{_shortened(name, room)}  " if room >= 8 else ""
+            live.update(Text(name_part + text, no_wrap=True, overflow="ellipsis"), refresh=True)
 
         yield show
 

@@ -1,10 +1,10 @@
-"""``-1`` to ``-9`` for ``--level 1`` to ``--level 9``, as compressors have it; option parsers refuse them."""
+"""``-1`` to ``-9`` for ``--level 1`` to ``--level 9``, alone or among other letters (``-9c``)."""
 
 from __future__ import annotations
 
 import re
 
-_LEVEL = re.compile("-[1-9]")
+_LEVEL = re.compile("-([cfqvr]*)([1-9])([cfqvr]*)")
 _VALUED = re.compile("-[olT]|--(?!stdout|force|quiet|verbose|rm|verify|json|recursive|help|version)[a-z-]+")
 COMMANDS = ("compress", "stats")
 
@@ -18,5 +18,11 @@ def expand(arguments: list[str]) -> list[str]:
         if argument == "--":
             return out + arguments[at:]
         is_value = at > 0 and _VALUED.fullmatch(arguments[at - 1]) is not None
-        out.append(f"--level={argument[1]}" if _LEVEL.fullmatch(argument) and not is_value else argument)
+        level = None if is_value else _LEVEL.fullmatch(argument)
+        if level is None:
+            out.append(argument)
+            continue
+        out.append(f"--level={level[2]}")
+        if level[1] or level[3]:
+            out.append(f"-{level[1]}{level[3]}")
     return out

@@ -162,11 +162,14 @@ def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sour
         done = Done(job, report.source_bytes, report.container_bytes, time.perf_counter() - began)
         return _finish(done, settings, options.verify, voice, lambda: shutil.rmtree(root), "compress")
     with FileSource(job.source) as source:
-        if source.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC and not settings.force:
+        again = source.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC
+        if again and job.target == "-" and not (settings.force and source.size is not None):
+            raise KvzipError(f"already compressed: {source.name}; nothing to do, or name a file and -f")
+        if again and not settings.force:
             voice.warn(f"already compressed, skipped: {source.name}; -f compresses it again")
             return Done(job, skipped="already compressed")
         with _target(job, settings, [*sources, *_status(source)], like=source.stat) as target:
-            member = MemberInput(source.file, source.name, size=source.size)
+            member = MemberInput(source.file, source.name, size=source.size, is_dump=not again)
             with voice.progress(source.name, source.size) as progress:
                 report = compress_members([nullcontext(member)], target.file, options, progress=progress)
             source.check_unchanged()

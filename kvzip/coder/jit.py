@@ -3,7 +3,7 @@
 Kernels are compiled on first use and cached on disk. Numba does not notice an edit in a kernel that another one
 calls, so the folder is named by a digest of all of kvzip's sources that hold kernels:
 
-    $NUMBA_CACHE_DIR if set, else $XDG_CACHE_HOME/kvzip or ~/.cache/kvzip, / digest
+    ($NUMBA_CACHE_DIR, else $XDG_CACHE_HOME, else ~/.cache) / kvzip / digest
 
 A home that cannot be written costs the cache, not the run: a private folder that ends with the process takes its
 place (never a guessable one below /tmp, where someone else could have put code).
@@ -38,7 +38,11 @@ def _digest() -> str:
 
 
 def _folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    base = (
+        os.environ.get("NUMBA_CACHE_DIR")
+        or os.environ.get("XDG_CACHE_HOME")
+        or os.path.join(os.path.expanduser("~"), ".cache")
+    )
     folder = Path(base, "kvzip", _digest())
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,8 +55,7 @@ def _folder() -> Path:
     return folder
 
 
-if not os.environ.get("NUMBA_CACHE_DIR"):
-    config.CACHE_DIR = str(_folder())
+config.CACHE_DIR = str(_folder())
 
 kernel = njit(nogil=True, cache=True, error_model="numpy")
 """Compiles a function that holds no lock while it runs, is cached, and divides like C."""

@@ -24,7 +24,7 @@ PRIOR = "exponents-1"
 BLOCK_BYTES_LOG2 = 21
 MAX_HEADER = 100_000_008
 MAX_NAME = 1 << 16
-MAX_EXTENTS = 1 << 24
+MAX_EXTENTS = 1 << 21  # a header of at most 100 MB cannot describe more tensors
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,8 @@ def plan_outputs(
     OptionError for whatever would leave it open which bytes end up in which file.
     """
     folder = None if output_dir is None else Path(output_dir)
+    if "" in inputs or output == "":
+        raise OptionError("a file name is empty; perhaps a variable of a script is not set")
     unique = _without_repeats(inputs)
     _check_options(unique, recursive, output, folder)
     plan = Plan()

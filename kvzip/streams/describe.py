@@ -7,6 +7,7 @@ they are small, as are tensors too small to carry a block of their own. Empty te
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from kvzip.dtypes import DTYPES, Dtype
 from kvzip.dumps.safetensors import Header, TensorEntry
@@ -15,6 +16,7 @@ from kvzip.planes.split import default_symbol_bits
 from kvzip.streams.extent import KINDS, MAX_AXES, MAX_CHANNELS, Extent
 
 SMALL = 1 << 10  # bytes: a smaller tensor is joined with its neighbours, whatever it is
+SHORTEST_STREAM = 1 << 8  # bytes
 JOINED = 1 << 16  # bytes: an opaque tensor below this is joined with the one before it
 
 
@@ -48,7 +50,7 @@ def _extent(entry: TensorEntry, layout: TensorLayout | None, symbol_bits: int) -
     dtype = DTYPES[entry.dtype]
     size = entry.stop - entry.start
     elements = size // dtype.container_bytes
-    if layout is None or size < SMALL or not _fits(layout):
+    if layout is None or size < SMALL or not _fits(layout, dtype):
         return Extent(dtype, elements, symbol_bits=8)
     dtype = _modelled_as(dtype)
     return Extent(
@@ -66,5 +68,8 @@ def _modelled_as(dtype: Dtype) -> Dtype:
     return DTYPES["F8_E4M3"] if dtype.name == "U8" else dtype
 
 
-def _fits(layout: TensorLayout) -> bool:
-    return len(layout.axes) <= MAX_AXES and layout.axes[-1].size <= MAX_CHANNELS and (layout.layer or 0) < 1 << 32
+def _fits(layout: TensorLayout, dtype: Dtype) -> bool:
+    """Whether the container can say it, and streams are long enough to be worth windows of their own."""
+    stream = prod(axis.size for axis in layout.axes if axis.label in ("token", "channel")) * dtype.container_bytes
+    sizes = len(layout.axes) <= MAX_AXES and layout.axes[-1].size <= MAX_CHANNELS and (layout.layer or 0) < 1 << 32
+    return sizes and stream >= SHORTEST_STREAM

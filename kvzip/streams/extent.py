@@ -2,7 +2,7 @@
 
     axes      (label, size) from the outermost to the innermost, the element type of ``dtype`` innermost of all
     streams   the axes that tell streams apart: batch, layer, kind, head; a stream is (tokens, channels)
-    opaque    no axes but (token, channel): rows of 256 elements, the last row possibly short
+    opaque    no axes: rows of 256 elements, then what is left as a row of its own
 
 Several tensors may share one extent: duplicates with equal offsets, and neighbours too small to stand alone.
 """

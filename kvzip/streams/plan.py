@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from kvzip.streams.extent import OPAQUE_ROW, Extent
 
 GROUP_BYTES = 1 << 18  # a slab is shared out among blocks of about this size or larger
+GROUP_STREAMS = 128  # and of at most so many streams, since each has windows of its own
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,7 @@ class Block:
 def slabs(extent: Extent, block_bytes: int) -> Iterator[Slab]:
     """The slabs in file order; together they are the extent."""
     if extent.opaque:
-        step = max(1, block_bytes // extent.itemsize)
-        for at in range(0, extent.elements, step):
-            count = min(step, extent.elements - at)
-            last = at + count == extent.elements
-            yield Slab(at * extent.itemsize, count * extent.itemsize, (count,), 0, step, last)
+        yield from _opaque_slabs(extent, block_bytes)
         return
     sizes = [size for _, size in extent.axes]
     cut, inside = _cut_axis(sizes, extent.itemsize, block_bytes)
@@ -83,6 +80,19 @@ def slabs(extent: Extent, block_bytes: int) -> Iterator[Slab]:
             last = index[token] + shape[token] == sizes[token]
             yield Slab(at, count * inside, shape, _stream_index(labels, sizes, index), full, last)
             at += count * inside
+
+
+def _opaque_slabs(extent: Extent, block_bytes: int) -> Iterator[Slab]:
+    """Whole rows of 256 elements, then what is left as a row of its own."""
+    whole = extent.elements - extent.elements % OPAQUE_ROW
+    step = max(1, block_bytes // (extent.itemsize * OPAQUE_ROW)) * OPAQUE_ROW
+    for at in range(0, whole, step):
+        count = min(step, whole - at)
+        last = at + count == whole
+        yield Slab(at * extent.itemsize, count * extent.itemsize, (count // OPAQUE_ROW, OPAQUE_ROW), 0, step, last)
+    left = extent.elements - whole
+    if left:
+        yield Slab(whole * extent.itemsize, left * extent.itemsize, (1, left), 1, 1, True)
 
 
 def _cut_axis(sizes: list[int], itemsize: int, block_bytes: int) -> tuple[int, int]:
@@ -106,12 +116,12 @@ def _stream_index(labels: list[str], sizes: list[int], index: tuple[int, ...]) -
 def blocks_of(extent: Extent, slab: Slab) -> list[Block]:
     """The blocks of a slab: its streams in equal shares, the same share in every slab of a chain."""
     if extent.opaque:
-        row = opaque_row(extent)
-        return [Block(0, (0,), -(-slab.shape[0] // row), row, slab.last_of_chain)]
+        tokens, channels = slab.shape
+        return [Block(0, (slab.first_stream,), tokens, channels, slab.last_of_chain)]
     labels = [label for label, _ in extent.axes]
     tokens, channels = slab.shape[labels.index("token")], slab.shape[-1]
     names = _names_inside(extent, slab)
-    share = max(1, GROUP_BYTES // (slab.full_tokens * channels * extent.itemsize))
+    share = max(1, min(GROUP_STREAMS, GROUP_BYTES // (slab.full_tokens * channels * extent.itemsize)))
     return [
         Block(first, tuple(names[first : first + share]), tokens, channels, slab.last_of_chain)
         for first in range(0, len(names), share)
@@ -133,20 +143,11 @@ def _names_inside(extent: Extent, slab: Slab) -> list[int]:
     return [int(n) + slab.first_stream for n in grid.ravel()]
 
 
-def opaque_row(extent: Extent) -> int:
-    """Elements of a row of opaque data."""
-    return min(OPAQUE_ROW, extent.elements)
-
-
 def gather(extent: Extent, slab: Slab, data: Any) -> NDArray[Any]:
-    """The slab's values as (streams, tokens, channels), contiguous; opaque data as (1, rows, row), zero-padded."""
+    """The slab's values as (streams, tokens, channels), contiguous; opaque data is one stream of rows."""
     values = np.frombuffer(data, f"<u{extent.itemsize}")
     if extent.opaque:
-        row = opaque_row(extent)
-        missing = -len(values) % row
-        if missing:
-            values = np.concatenate([values, np.zeros(missing, values.dtype)])
-        return values.reshape(1, -1, row)
+        return values.reshape(1, *slab.shape)
     order = _stream_major(extent)
     box = values.reshape(slab.shape).transpose(order)
     return np.ascontiguousarray(box.reshape(-1, box.shape[-2], box.shape[-1]))
@@ -155,7 +156,7 @@ def gather(extent: Extent, slab: Slab, data: Any) -> NDArray[Any]:
 def scatter(extent: Extent, slab: Slab, streams: NDArray[Any]) -> memoryview:
     """The inverse of ``gather``: the slab's bytes."""
     if extent.opaque:
-        return _bytes(streams.reshape(-1)[: slab.shape[0]])
+        return _bytes(streams.reshape(-1))
     order = _stream_major(extent)
     box = streams.reshape([slab.shape[axis] for axis in order])
     return _bytes(np.ascontiguousarray(box.transpose(np.argsort(order))).reshape(-1))

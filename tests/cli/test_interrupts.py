@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 
 import pytest
 
-from .tool import await_temporary, dump_bytes, kvzip, start, temporaries
+from .tool import await_temporary, dump_bytes, environment, kvzip, start, temporaries, xfail
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -81,3 +83,25 @@ def test_a_truncated_pipe_is_no_success(folder, dump, container):
     kvzip("compress", "-o", "new", stdin=dump[:-1], cwd=folder).fails(1)
     kvzip("decompress", "-o", "new", stdin=container[:-1], cwd=folder).fails(1)
     assert not (folder / "new").exists()
+
+
+EARLY = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+from kvzip.cli import main
+main()
+"""
+
+
+@xfail("cli.main imports the commands before it handles signals: Ctrl-C in the first 0.15 s gives a traceback")
+def test_an_interrupt_at_start_up(folder):
+    command = [sys.executable, "-c", EARLY, "compress", "a.safetensors"]
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, timeout=60, check=False)
+    assert done.returncode in (130, -signal.SIGINT)
+    assert b"Traceback" not in done.stderr

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from kvzip.container.structures import DIRECTORY, DUMP, OTHER_FILE, SINGLE, BlockHead, Index, Member, Start
+from kvzip.container.structures import (
+    DIRECTORY,
+    DUMP,
+    MAX_EXTENTS,
+    OTHER_FILE,
+    SINGLE,
+    BlockHead,
+    Index,
+    Member,
+    Start,
+)
 from kvzip.dtypes import DTYPES
 from kvzip.errors import ContainerError, KvzipError, UnsupportedError
 from kvzip.streams.extent import Extent
@@ -71,7 +81,7 @@ def test_index_comes_back(steps):
 
 
 @given(
-    some.integers(0, 1 << 24),
+    some.integers(0, MAX_EXTENTS),
     some.integers(0, (1 << 64) - 1),
     some.integers(0, (1 << 64) - 1),
     some.binary(max_size=9),

@@ -87,10 +87,12 @@ class Block:
 def plan(extent: Extent, block_bytes: int) -> Iterator[Block]:
     """The blocks of an extent in order: section 5."""
     if not extent.axes:
-        step, row = block_bytes // extent.item, min(256, extent.elements)
-        for at in range(0, extent.elements, step):
-            count = min(step, extent.elements - at)
-            yield Block(0, (1, -(-count // row), row), list(range(at, at + count)))
+        step, whole = block_bytes // extent.item, extent.elements // 256 * 256
+        for at in range(0, whole, step):
+            count = min(step, whole - at)
+            yield Block(0, (1, count // 256, 256), list(range(at, at + count)))
+        if extent.elements > whole:
+            yield Block(1, (1, 1, extent.elements - whole), list(range(whole, extent.elements)))
         return
     labels = [label for label, _ in extent.axes]
     sizes = [size for _, size in extent.axes]
@@ -103,7 +105,7 @@ def plan(extent: Extent, block_bytes: int) -> Iterator[Block]:
         cut -= 1
     step = max(1, block_bytes // inside)
     full = min(step, sizes[cut]) if cut == token else 1 if cut > token else sizes[token]
-    share = max(1, (1 << 18) // (full * sizes[-1] * extent.item))
+    share = max(1, min(128, (1 << 18) // (full * sizes[-1] * extent.item)))
     for slab in range(prod(sizes[:cut])):
         outer = [slab // prod(sizes[i + 1 : cut]) % sizes[i] for i in range(cut)]
         for low in range(0, sizes[cut], step):

@@ -129,7 +129,7 @@ class _Decoder:
         require(len(inner.data) == length, "inner of another length")
         header = inner.string(100000008)
         require(nature == 0 or not header, "a header where none may be")
-        extents = [Extent.read(inner) for _ in range(inner.varint(0, 1 << 24))]
+        extents = [Extent.read(inner) for _ in range(inner.varint(0, 1 << 21))]
         inner.finish()
         require(size == len(header) + sum(extent.elements * extent.item for extent in extents), "another size")
         return name, header + b"".join(self._extent(i, extent) for i, extent in enumerate(extents))
@@ -151,7 +151,7 @@ class _Decoder:
             values = chains[block.chain].decode(data, block.shape)
             joined = b"".join(value.to_bytes(extent.item, "little") for value in values)
             require(xxhash.xxh3_64_intdigest(joined) == check, f"block {count} of extent {number} fails its check")
-            out.update(zip(block.places, values, strict=False))  # opaque data is filled up at its end
+            out.update(zip(block.places, values, strict=True))
         return b"".join(out[place].to_bytes(extent.item, "little") for place in range(extent.elements))
 
     def _check_index(self, data: Bytes, digests: bytes) -> None:

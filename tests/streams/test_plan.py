@@ -116,14 +116,27 @@ def test_blocks_are_about_a_group_or_the_slab():
             assert block.streams * block.tokens * block.channels * 2 <= GROUP_BYTES
 
 
-def test_opaque_data_is_rows_of_256_the_last_one_short():
+def test_opaque_data_is_rows_of_256_and_what_is_left_a_row_of_its_own():
     extent = Extent(BF16, 1000)
-    (slab,) = slabs(extent, 1 << 21)
     data = np.arange(1000, dtype="<u2").tobytes()
-    values = gather(extent, slab, data)
-    assert values.shape == (1, 4, 256)
-    assert not values[0, 3, 1000 - 768 :].any()
-    assert bytes(scatter(extent, slab, values)) == data
-    assert [(b.tokens, b.channels) for b in blocks_of(extent, slab)] == [(4, 256)]
+    whole, left = slabs(extent, 1 << 21)
+    assert [gather(extent, s, data[s.start : s.start + s.nbytes]).shape for s in (whole, left)] == [
+        (1, 3, 256),
+        (1, 1, 232),
+    ]
+    assert [(b.chain, b.tokens, b.channels) for s in (whole, left) for b in blocks_of(extent, s)] == [
+        (0, 3, 256),
+        (1, 1, 232),
+    ]
+    restored = b"".join(
+        scatter(extent, s, gather(extent, s, data[s.start : s.start + s.nbytes])) for s in (whole, left)
+    )
+    assert restored == data
     small = Extent(BF16, 3)
-    assert blocks_of(small, next(slabs(small, 4096)))[0].channels == 3
+    assert [b.channels for s in slabs(small, 4096) for b in blocks_of(small, s)] == [3]
+
+
+def test_a_block_has_at_most_128_streams():
+    extent = Extent(BF16, 1000 * 128, (("head", 1000), ("token", 1), ("channel", 128)))
+    (slab,) = slabs(extent, 1 << 21)
+    assert [b.streams for b in blocks_of(extent, slab)] == [128] * 7 + [104]
