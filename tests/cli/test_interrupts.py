@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from .tool import await_temporary, dump_bytes, environment, kvzip, start, temporaries, xfail
+from .tool import await_temporary, dump_bytes, environment, kvzip, start, temporaries
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -99,7 +99,6 @@ main()
 """
 
 
-@xfail("cli.main imports the commands before it handles signals: Ctrl-C in the first 0.15 s gives a traceback")
 def test_an_interrupt_at_start_up(folder):
     command = [sys.executable, "-c", EARLY, "compress", "a.safetensors"]
     done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, timeout=60, check=False)
