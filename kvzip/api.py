@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, overload
@@ -65,7 +65,9 @@ def compress(
 
 def _compress(source: Source, out: BinaryIO, options: Options, progress: Progress | None) -> Report:
     if isinstance(source, str | os.PathLike) and Path(source).is_dir():
-        return compress_members(directory_inputs(Path(source)), out, options, directory=True, progress=progress)
+        return compress_members(
+            directory_inputs(members(Path(source)).files), out, options, directory=True, progress=progress
+        )
     return compress_members([source_input(source)], out, options, progress=progress)
 
 
@@ -108,9 +110,9 @@ def file_input(path: PathLike, name: str = "") -> Iterator[MemberInput]:
         source.check_unchanged()
 
 
-def directory_inputs(root: Path) -> Iterator[Any]:
-    """Every file below a directory as a member; files that do not call themselves dumps may be anything."""
-    for name, path in members(root).files:
+def directory_inputs(files: Iterable[tuple[str, Path]]) -> Iterator[Any]:
+    """Files (name, path) as members, in order; those that do not call themselves dumps may be anything."""
+    for name, path in files:
         yield _member_input(name, path)
 
 
@@ -233,8 +235,8 @@ def stats(
     start = Start(level=level, parameters=chosen.parameters)
     began = time.perf_counter()
     if isinstance(source, str | os.PathLike) and Path(source).is_dir():
-        members = directory_inputs(Path(source))
-        report = compress_members(members, _Nowhere(), chosen, directory=True, progress=progress, observe=True)
+        found = directory_inputs(members(Path(source)).files)
+        report = compress_members(found, _Nowhere(), chosen, directory=True, progress=progress, observe=True)
         return summarise(shown(source), report, start, began, False)
     with source_input(source) as opened:
         file = opened.file = peekable(opened.file)

@@ -32,6 +32,11 @@ def _guarded(arguments: list[str]) -> int:
         return _fail(str(error), error.exit_code)
     except Interrupted as interrupt:
         return _fail(f"{interrupt}; nothing half-written was left behind", interrupt.exit_code)
+    except OSError as error:
+        if error.filename is None:
+            _abandon_output()
+        what = error.filename or "standard output"
+        return _fail(f"{error.strerror or error}: {what}; check the disk and the permissions", 1)
     except MemoryError:
         return _fail("out of memory; use fewer threads with -T, or a smaller --block-size", 1)
     except SystemExit as leaving:

@@ -20,7 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-Inputs = Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="- or nothing: standard input")]
+Inputs = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="- or nothing: standard input")]
 Output = Annotated[
     str | None, typer.Option("-o", "--output", metavar="FILE", help="write here; - is standard output")
 ]
@@ -112,7 +112,10 @@ def compress(
     drift: Drift = None,
     classes: Classes = None,
 ) -> None:
-    """Compress dumps: FILE becomes FILE.kvz, a directory one container; sources are kept."""
+    """Compress dumps.
+
+    FILE becomes FILE.kvz, a directory one container; sources are kept.
+    """
     values = dict(locals())
     from kvzip.cli import transform
     from kvzip.cli.sizes import block_log2
@@ -138,7 +141,10 @@ def decompress(
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Restore what was compressed, byte for byte: FILE.kvz becomes FILE."""
+    """Restore what was compressed.
+
+    FILE.kvz becomes FILE again, byte for byte; containers are kept.
+    """
     from kvzip.cli import transform
 
     job = transform.Settings(output, output_dir, stdout, recursive, force, remove, quiet, verbose, json)
@@ -153,7 +159,10 @@ def check_containers(
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Decode containers to nowhere and check every sum."""
+    """Check containers.
+
+    Decodes them into nothing and compares every checksum.
+    """
     from kvzip.cli import inspect
 
     inspect.test(inputs, threads, quiet=quiet, verbose=verbose, json=json)
@@ -167,7 +176,7 @@ def list_tensors(inputs: Inputs = None, json: Json = False) -> None:
     inspect.list_tensors(inputs, json=json)
 
 
-@app.command(epilog="Example: kvzip stats --json dump.safetensors | jq .kinds.key.bits_per_value")
+@app.command(epilog="Example: kvzip stats --json dump.safetensors | jq .files[0].kinds.key.bits_per_value")
 def stats(
     inputs: Inputs = None,
     level: Level = 3,
@@ -189,7 +198,10 @@ def stats(
     drift: Drift = None,
     classes: Classes = None,
 ) -> None:
-    """Show where the bits go: by kind, layer and head, of a dump (as if compressed) or a container."""
+    """Show where the bits go.
+
+    By kind, layer and head, of dumps (as if they were compressed) and containers.
+    """
     values = dict(locals())
     from kvzip.cli import inspect
 

@@ -27,13 +27,13 @@ def test(inputs: Sequence[str] | None, threads: int, *, quiet: bool, verbose: bo
         began = time.perf_counter()
         try:
             container, source = check_container(name, threads, voice)
-            rows.append({"file": name, "ok": True, "container_bytes": container, "source_bytes": source})
+            rows.append(_row(name, container, source, None))
             rate = human(source / max(1e-9, time.perf_counter() - began))
             voice.say(f"{shown(name)}: ok, {human(container)} hold {human(source)}, {rate}/s", detail=True)
         except KvzipError as error:
             if error.exit_code == 2:
                 raise
-            rows.append({"file": name, "ok": False, "error": str(error)})
+            rows.append(_row(name, None, None, str(error)))
             voice.error(str(error))
     if json:
         print(json_module.dumps({"command": "test", "files": rows}))
@@ -43,7 +43,17 @@ def test(inputs: Sequence[str] | None, threads: int, *, quiet: bool, verbose: bo
         raise SystemExit(1)
 
 
-def check_container(name: str, threads: int, voice: Voice | None = None) -> tuple[int, int]:
+def _row(name: str, container: int | None, source: int | None, error: str | None) -> dict[str, Any]:
+    return {
+        "file": name,
+        "ok": error is None,
+        "container_bytes": container,
+        "source_bytes": source,
+        "error": error,
+    }
+
+
+def check_container(name: str | Path, threads: int, voice: Voice | None = None) -> tuple[int, int]:
     """Decode a container to nowhere; return its bytes and those of what it holds."""
     from kvzip.pipeline.decompress import Opening, decompress_members
 
@@ -51,8 +61,12 @@ def check_container(name: str, threads: int, voice: Voice | None = None) -> tupl
         raise DumpError(f"it is a folder: {shown(name)}; name the containers in it")
     with FileSource(name) as source:
         opening = Opening.of(source.file, source.name)
+        if voice:
+            voice.announce_compilation("decompress")
         with voice.progress(source.name, None) if voice else nullcontext(None) as progress:
             report = decompress_members(opening, lambda member, _: nullcontext(None), threads, progress=progress)
+    if voice:
+        voice.remember_compilation("decompress")
     return report.container_bytes, report.source_bytes
 
 
@@ -90,13 +104,19 @@ def stats(inputs: Sequence[str] | None, choices: dict[str, Any], *, quiet: bool,
     failed = False
     for name in inputs or ["-"]:
         try:
+            voice.announce_compilation("compress")
             with voice.progress(shown(name), None) as progress:
                 found = api.stats(name, progress=progress, **choices)
+            voice.remember_compilation("decompress" if found.was_container else "compress")
         except KvzipError as error:
             if error.exit_code == 2:
                 raise
             failed = True
             voice.error(str(error))
+            continue
+        if not found.streams and found.members == 0:
+            failed = True
+            voice.error(f"it holds no file: {shown(name)}; name a dump or a folder of dumps")
             continue
         rows.append(found.to_json())
         if not json:
@@ -104,6 +124,6 @@ def stats(inputs: Sequence[str] | None, choices: dict[str, Any], *, quiet: bool,
 
             show_stats(found, every_head=verbose)
     if json:
-        print(json_module.dumps(rows[0] if len(rows) == 1 and len(inputs or ["-"]) == 1 else rows))
+        print(json_module.dumps({"command": "stats", "files": rows}))
     if failed:
         raise SystemExit(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,9 +27,21 @@ _REFRESH_SECONDS = 0.1
 def _console(stream: Any = None, narrowest: int = 80) -> Console:
     """A console of at least ``narrowest`` columns: in a narrower terminal lines wrap, but no number is cut."""
     out = sys.stdout if stream is None else stream
-    width = max(narrowest, shutil.get_terminal_size((80, 24)).columns)
+    width = max(narrowest, _columns(out))
     colours: Any = None if "NO_COLOR" in os.environ else "auto"
     return Console(file=out, highlight=False, markup=False, width=width, color_system=colours)
+
+
+def _columns(out: Any) -> int:
+    """Columns of the terminal behind a stream, or what COLUMNS says, or 80."""
+    try:
+        return int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        pass
+    try:
+        return os.get_terminal_size(out.fileno()).columns or 80
+    except (OSError, ValueError, AttributeError):
+        return 80
 
 
 def _table(*columns: str, gap: int = 2) -> Table:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json as json_module
 import os
-import shutil
 import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,8 +102,9 @@ def _run(
         voice.say(f"skipped, already compressed: {shown(path)}")
     for path in plan.links:
         voice.warn(f"a link to a folder, not followed: {shown(path)}")
-    _announce_compilation(voice, verb)
     sources = [job.source for job in plan.jobs if job.source != "-"]
+    if not plan.jobs:
+        voice.say(f"nothing to {verb}: {', '.join(map(shown, inputs or []))}")
     done: list[Done] = []
     failures = 0
     for job in plan.jobs:
@@ -116,26 +116,15 @@ def _run(
             if len(plan.jobs) == 1 and isinstance(error, KvzipError):
                 raise
             failures += 1
-            voice.error(
-                str(error) if isinstance(error, KvzipError) else f"{shown(str(job.source))}: {error.strerror}"
-            )
+            voice.error(_told(error, job))
     _report(done, failures, settings, voice, verb, to_stdout=any(job.target == "-" for job in plan.jobs))
     if failures:
         raise SystemExit(1)
 
 
-def _announce_compilation(voice: Voice, verb: str) -> None:
-    """Say why the first run takes long."""
-    from kvzip.coder.jit import is_cold
-
-    if is_cold(verb):
-        voice.say(f"compiling the {verb} kernels for this machine, once (about 20 s)")
-
-
-def _remember(verb: str) -> None:
-    from kvzip.coder.jit import remember_warm
-
-    remember_warm(verb)
+def _told(error: KvzipError | OSError, job: Job) -> str:
+    """What went wrong, as one line that names the input."""
+    return str(error) if isinstance(error, KvzipError) else f"{shown(str(job.source))}: {error.strerror or error}"
 
 
 # -- one job
@@ -148,19 +137,19 @@ def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sour
     began = time.perf_counter()
     if job.directory:
         root = Path(job.source)
+        voice.announce_compilation("compress")
         tree = members(root)
         for name in (*tree.empty, *tree.links):
             voice.warn(f"left out, an empty folder or a link to one: {shown(root / name)}")
-        paths = [path for _, path in tree.files]
-        total = sum(path.stat().st_size for path in paths)
-        with _target(job, settings, [*sources, *paths], like=None) as target:
+        stored = {path: path.stat() for _, path in tree.files}
+        total = sum(info.st_size for info in stored.values())
+        with _target(job, settings, [*sources, *stored], like=None) as target:
             with voice.progress(root.name, total) as progress:
-                report = compress_members(
-                    directory_inputs(root), target.file, options, directory=True, progress=progress
-                )
+                inputs = directory_inputs(tree.files)
+                report = compress_members(inputs, target.file, options, directory=True, progress=progress)
             target.commit()
         done = Done(job, report.source_bytes, report.container_bytes, time.perf_counter() - began)
-        return _finish(done, settings, options.verify, voice, lambda: shutil.rmtree(root), "compress")
+        return _finish(done, settings, options.verify, voice, lambda: _remove_stored(root, stored), "compress")
     with FileSource(job.source) as source:
         again = source.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC
         if again and job.target == "-" and not (settings.force and source.size is not None):
@@ -168,6 +157,7 @@ def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sour
         if again and not settings.force:
             voice.warn(f"already compressed, skipped: {source.name}; -f compresses it again")
             return Done(job, skipped="already compressed")
+        voice.announce_compilation("compress")
         with _target(job, settings, [*sources, *_status(source)], like=source.stat) as target:
             member = MemberInput(source.file, source.name, size=source.size, is_dump=not again)
             with voice.progress(source.name, source.size) as progress:
@@ -186,6 +176,7 @@ def _decompress_one(job: Job, settings: Settings, threads: int, voice: Voice, so
     began = time.perf_counter()
     with FileSource(job.source) as source:
         opening = Opening.of(source.file, source.name)
+        voice.announce_compilation("decompress")
         inputs = [*sources, *_status(source)]
         with voice.progress(source.name, None) as progress:
             if job.target == "-":
@@ -209,15 +200,30 @@ def _finish(
     done: Done, settings: Settings, verify: bool, voice: Voice, remove: Callable[[], None], verb: str
 ) -> Done:
     """After the output is safe: read it back if asked, remove the source if asked."""
-    _remember(verb)
+    voice.remember_compilation(verb)
     if settings.remove:
         if verify:
             from kvzip.cli.inspect import check_container
 
-            check_container(str(done.job.target), 0)
+            check_container(done.job.target, 0)
         remove()
     voice.say(_line(done, verb), detail=True)
     return done
+
+
+def _remove_stored(root: Path, stored: dict[Path, os.stat_result]) -> None:
+    """Remove the files that the container holds, if they are still what was read, and folders that are then empty."""
+    if root.is_symlink():
+        root.unlink()
+        return
+    for path, info in stored.items():
+        now = path.stat()
+        if (now.st_size, now.st_mtime_ns, now.st_ino) != (info.st_size, info.st_mtime_ns, info.st_ino):
+            raise KvzipError(f"changed since it was read, not removed: {shown(path)}; compress the folder again")
+        path.unlink()
+    for folder, _, _ in os.walk(root, topdown=False):
+        with suppress(OSError):  # something is left in it
+            os.rmdir(folder)
 
 
 def _unlink(source: FileSource) -> None:

@@ -14,6 +14,7 @@ class Voice:
 
     def __init__(self, quiet: bool, verbose: bool) -> None:
         self.quiet, self.verbose = quiet, verbose
+        self._announced: set[str] = set()
 
     def error(self, text: str) -> None:
         """Something failed."""
@@ -37,6 +38,21 @@ class Voice:
         from kvzip.cli.render import progress
 
         return progress(name, total)
+
+    def announce_compilation(self, verb: str) -> None:
+        """Say, once, why the first run takes long; ``verb`` is compress or decompress."""
+        from kvzip.coder.jit import is_cold
+
+        if verb not in self._announced and is_cold(verb):
+            self.say(f"compiling the {verb} kernels for this machine, once (about 20 s)")
+        self._announced.add(verb)
+
+    def remember_compilation(self, verb: str) -> None:
+        """Note that ``verb`` has run."""
+        from kvzip.coder.jit import is_cold, remember_warm
+
+        if is_cold(verb):
+            remember_warm(verb)
 
     def _terminal(self) -> bool:
         return bool(sys.stderr and sys.stderr.isatty())

@@ -105,7 +105,7 @@ def _single_job(path: Path, output: str | None, folder: Path | None, decompress:
         raise OptionError(f"it is a folder: {shown(path)}; add -r to decompress the containers below it")
     if output is not None:
         target = _given(output)
-        if target is not None and not decompress and output.endswith(("/", os.sep)):
+        if target is not None and output.endswith(("/", os.sep)):
             raise OptionError(f"it names a folder: {shown(target)}; use --output-dir instead of -o")
     else:
         if decompress and not is_container_name(path) and not os.path.lexists(path):

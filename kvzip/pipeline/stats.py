@@ -103,6 +103,7 @@ class Stats:
     parameters: dict[str, float]
     seconds: float
     was_container: bool
+    members: int
     streams: list[StreamStats]
 
     @property
@@ -157,7 +158,7 @@ def summarise(name: str, report: Report, start: Start, began: float, was_contain
     seconds = time.perf_counter() - began
     shown = start.parameters.shown()
     sizes = (report.source_bytes, report.container_bytes)
-    return Stats(name, *sizes, start.level, shown, seconds, was_container, streams)
+    return Stats(name, *sizes, start.level, shown, seconds, was_container, report.members, streams)
 
 
 def _streams(record: ChainRecord) -> Iterable[StreamStats]:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from kvzip.streams.extent import OPAQUE_ROW, Extent
 
-GROUP_BYTES = 1 << 18  # a slab is shared out among blocks of about this size or larger
+GROUP_BYTES = 1 << 20  # a slab is shared out among blocks of about this size or larger
+CHAINED_GROUP_BYTES = 1 << 18  # the same where chains have several blocks: more chains, for more threads
 GROUP_STREAMS = 128  # and of at most so many streams, since each has windows of its own
 
 
@@ -121,7 +122,9 @@ def blocks_of(extent: Extent, slab: Slab) -> list[Block]:
     labels = [label for label, _ in extent.axes]
     tokens, channels = slab.shape[labels.index("token")], slab.shape[-1]
     names = _names_inside(extent, slab)
-    share = max(1, min(GROUP_STREAMS, GROUP_BYTES // (slab.full_tokens * channels * extent.itemsize)))
+    whole = slab.full_tokens == extent.axes[labels.index("token")][1]
+    group = GROUP_BYTES if whole else CHAINED_GROUP_BYTES
+    share = max(1, min(GROUP_STREAMS, group // (slab.full_tokens * channels * extent.itemsize)))
     return [
         Block(first, tuple(names[first : first + share]), tokens, channels, slab.last_of_chain)
         for first in range(0, len(names), share)

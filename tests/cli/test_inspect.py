@@ -55,11 +55,12 @@ def test_json_makes_way_for_data_on_standard_output(folder, dump, container):
 def test_keys_of_test(inside, dump, container):
     run = inside("test", "--json", "c.safetensors.kvz").quiet()
     row = {"file": "c.safetensors.kvz", "ok": True, "container_bytes": len(container), "source_bytes": len(dump)}
+    row["error"] = None
     assert run.json == {"command": "test", "files": [row]}
     run = inside("test", "--json", "c.safetensors.kvz", "none")
     assert run.code == 1
     assert [row["ok"] for row in run.json["files"]] == [True, False]
-    assert set(run.json["files"][1]) == {"file", "ok", "error"}
+    assert [set(row) for row in run.json["files"]] == [{"file", "ok", "container_bytes", "source_bytes", "error"}] * 2
 
 
 def test_keys_of_list(inside, dump, container):
@@ -82,7 +83,7 @@ def test_keys_of_list(inside, dump, container):
 
 @pytest.mark.parametrize("name", ["a.safetensors", "c.safetensors.kvz"])
 def test_keys_of_stats(inside, dump, container, name):
-    found = inside("stats", "--json", name).quiet().json
+    found = inside("stats", "--json", name).quiet().json["files"][0]
     assert set(found) == STATS
     assert (found["name"], found["source_bytes"], found["container_bytes"]) == (name, len(dump), len(container))
     assert found["direction"] == ("compress" if name == "a.safetensors" else "decompress")
@@ -99,19 +100,21 @@ def test_keys_of_stats(inside, dump, container, name):
 
 
 def test_a_dump_and_its_container_have_the_same_statistics(inside):
-    raw, packed = (inside("stats", "--json", name).json for name in ("a.safetensors", "c.safetensors.kvz"))
+    raw, packed = (
+        inside("stats", "--json", name).json["files"][0] for name in ("a.safetensors", "c.safetensors.kvz")
+    )
     for key in ("ratio", "total", "kinds", "layers", "streams"):
         assert raw[key] == packed[key], key
 
 
 def test_many_inputs_give_a_list(inside):
-    assert len(inside("stats", "--json", "a.safetensors", "c.safetensors.kvz").json) == 2
+    assert len(inside("stats", "--json", "a.safetensors", "c.safetensors.kvz").json["files"]) == 2
     assert len(inside("list", "--json", "a.safetensors", "c.safetensors.kvz").json["files"]) == 2
 
 
 def test_from_pipes(dump, container):
     for data in (dump, container):
-        assert kvzip("stats", "--json", stdin=data).ok().json["source_bytes"] == len(dump)
+        assert kvzip("stats", "--json", stdin=data).ok().json["files"][0]["source_bytes"] == len(dump)
         (row,) = kvzip("list", "--json", "-", stdin=data).quiet().json["files"]
         assert [tensor["name"] for tensor in row["tensors"]] == TENSORS
     assert kvzip("test", "--json", stdin=container).quiet().json["files"][0]["source_bytes"] == len(dump)
@@ -121,7 +124,7 @@ def test_tables_say_what_the_json_says(inside):
     text = inside("list", "c.safetensors.kvz").text
     assert all(name in text for name in (*TENSORS, "BF16", "1x1x32x32", "huggingface", "2048", "level 3"))
     text = inside("stats", "a.safetensors").text
-    found = inside("stats", "--json", "a.safetensors").json
+    found = inside("stats", "--json", "a.safetensors").json["files"][0]
     assert f"{found['ratio']:.4f}x" in text
     for kind in ("key", "value"):
         assert f"{found['kinds'][kind]['bits_per_value']:.4f}" in text
@@ -130,7 +133,7 @@ def test_tables_say_what_the_json_says(inside):
 
 def test_an_opaque_dump_has_one_kind(folder, inside):
     (folder / "o").write_bytes(dump_bytes(names=["whatever"]))
-    found = inside("stats", "--json", "--layout", "opaque", "o").ok().json
+    found = inside("stats", "--json", "--layout", "opaque", "o").ok().json["files"][0]
     assert set(found["kinds"]) == {"opaque"}
     assert "opaque" in inside("stats", "--layout", "opaque", "o").ok().text
 

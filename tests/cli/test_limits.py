@@ -9,9 +9,7 @@ import sys
 
 import pytest
 
-from .tool import SHELL, at_once, dump_bytes, environment, kvzip, temporaries, xfail
-
-FULL = "an OSError of print or rich on standard output is caught nowhere: a traceback"
+from .tool import SHELL, at_once, dump_bytes, environment, kvzip, temporaries
 
 
 def shell(line: str, cwd) -> tuple[list[int], str]:
@@ -67,14 +65,12 @@ def test_full_standard_output_is_one_line(folder, big):
     kvzip("compress", big, "-o", "/dev/full", cwd=folder).fails(1, "disk full", "/dev/full")
 
 
-@xfail(FULL)
 @pytest.mark.parametrize("args", [["list", "a.safetensors"], ["stats", "a.safetensors"], ["--help"]], ids=" ".join)
 def test_full_standard_output_of_tables_is_one_line(folder, args):
     with open("/dev/full", "wb") as full:
         kvzip(*args, cwd=folder, stdout=full).fails(1, "standard output")
 
 
-@xfail(FULL)
 def test_full_standard_output_that_is_not_buffered(folder):
     with open("/dev/full", "wb") as full:
         kvzip("--version", stdout=full, env={"PYTHONUNBUFFERED": "1"}).fails(1, "standard output")
@@ -109,13 +105,11 @@ def test_a_cold_cache_is_announced_once_and_filled(folder, container):
     numba_cache_dir(folder, home)
 
 
-@xfail("transform._run announces the compilation before it knows that anything will be compiled")
 def test_a_cold_cache_is_not_announced_where_nothing_is_compiled(folder):
     env = {"XDG_CACHE_HOME": str(folder / "cold"), "NUMBA_CACHE_DIR": None}
     kvzip("compress", "none", cwd=folder, env=env).fails(1, "none")
 
 
-@xfail("only compress and decompress announce the compilation; test and stats are silent for 20 s")
 @pytest.mark.parametrize("command", ["test", "stats"])
 def test_a_cold_cache_is_announced_by_every_command(folder, inside, monkeypatch, command):
     monkeypatch.setattr("kvzip.coder.jit.is_cold", lambda job: True)

@@ -28,7 +28,7 @@ def test_every_way_to_give_a_level(inside):
     assert [level_of(inside, f"-{level}") for level in LEVELS] == list(LEVELS)
     assert level_of(inside) == 3
     assert [level_of(inside, *args) for args in (["-l", "4"], ["-l4"], ["--level=4"], ["--level", "4"])] == [4] * 4
-    assert inside("stats", "--json", "-2", "a.safetensors").json["level"] == 2
+    assert inside("stats", "--json", "-2", "a.safetensors").json["files"][0]["level"] == 2
 
 
 def test_a_bare_level_from_a_shell(folder):
@@ -114,7 +114,7 @@ def test_every_option_of_the_estimator(inside, name):
     for value in (setting.low, setting.high, *([0] if setting.zero_is_off else [])):
         run = inside("compress", "-f", "a.safetensors", "-o", "x.kvz", option, f"{value:g}")
         assert (run.code, run.err) == (0, ""), option
-        shown = inside("stats", "--json", "x.kvz").json["parameters"][name]
+        shown = inside("stats", "--json", "x.kvz").json["files"][0]["parameters"][name]
         assert shown == pytest.approx(value, abs=1 / setting.scale)
         assert inside("decompress", "-f", "x.kvz", "-o", "y").code == 0
     for value in (setting.low - 0.25 if setting.scale > 1 else setting.low - 1, setting.high + 1):
@@ -129,7 +129,9 @@ def test_every_option_of_the_estimator(inside, name):
 def test_options_with_words(inside):
     inside("compress", "-f", "a.safetensors", "--prior", "none").quiet()
     inside("compress", "-f", "a.safetensors", "--prior", "builtin", "--preset", "classic", "--alpha", "0.9").quiet()
-    assert inside("stats", "--json", "a.safetensors.kvz").json["parameters"]["alpha"] == pytest.approx(0.9, abs=1e-4)
+    assert inside("stats", "--json", "a.safetensors.kvz").json["files"][0]["parameters"]["alpha"] == pytest.approx(
+        0.9, abs=1e-4
+    )
     inside("compress", "-f", "a.safetensors", "--layout", "opaque", "--block-size", "4K").quiet()
     for size in ("3K", "2K", "128M", "x", "-4K", "0", ""):
         inside("compress", "a.safetensors", f"--block-size={size}").fails(2, "--block-size", "4K", "64M")

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 COMMAND = (sys.executable, "-m", "kvzip")
 SHELL = " ".join(COMMAND)
@@ -189,11 +188,6 @@ def dump_bytes(layers=2, heads=1, tokens=32, dim=32, seed=0, names=None, metadat
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text + b"".join(parts)
-
-
-def xfail(reason: str):
-    """The mark of a test that fails for a known fault of the package, and must be removed with it."""
-    return pytest.mark.xfail(strict=True, reason=reason)
 
 
 @contextlib.contextmanager

@@ -105,7 +105,8 @@ def plan(extent: Extent, block_bytes: int) -> Iterator[Block]:
         cut -= 1
     step = max(1, block_bytes // inside)
     full = min(step, sizes[cut]) if cut == token else 1 if cut > token else sizes[token]
-    share = max(1, min(128, (1 << 18) // (full * sizes[-1] * extent.item)))
+    group_bytes = 1 << 20 if full == sizes[token] else 1 << 18
+    share = max(1, min(128, group_bytes // (full * sizes[-1] * extent.item)))
     for slab in range(prod(sizes[:cut])):
         outer = [slab // prod(sizes[i + 1 : cut]) % sizes[i] for i in range(cut)]
         for low in range(0, sizes[cut], step):

@@ -97,7 +97,7 @@ def test_a_short_last_slab_has_the_shares_of_the_others():
     [
         ((("head", 8), ("token", 32768), ("channel", 128)), 32, 1, 8),
         ((("token", 32768), ("head", 8), ("channel", 128)), 32, 8, 8),
-        ((("head", 32), ("token", 100), ("channel", 128)), 1, 4, 4),
+        ((("head", 64), ("token", 100), ("channel", 128)), 1, 2, 2),
     ],
 )
 def test_the_examples_of_the_docstring(axes, slab_count, blocks_each, chains):
