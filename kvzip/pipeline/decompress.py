@@ -33,6 +33,7 @@ Create = Callable[[Member, int], AbstractContextManager[BinaryIO | None]]
 class Decoded:
     """A block's checked values."""
 
+    decoder: ExtentDecoder
     slab: Slab
     blocks: int  # how many blocks its slab has
     values: NDArray[Any]
@@ -42,6 +43,7 @@ class Decoded:
 class _Decode:
     """The work of one block: runs on a pool thread."""
 
+    decoder: ExtentDecoder
     chain: Chain
     payload: memoryview
     head: BlockHead
@@ -54,7 +56,7 @@ class _Decode:
         values = self.chain.decode(self.payload, self.block, self.where)
         if xxhash.xxh3_64_intdigest(np.ascontiguousarray(values).data) != self.head.check:
             raise ContainerError(f"{self.where} fails its check; the container is damaged, get another copy")
-        return Decoded(self.slab, self.blocks, values)
+        return Decoded(self.decoder, self.slab, self.blocks, values)
 
 
 class ExtentDecoder:
@@ -82,7 +84,7 @@ class ExtentDecoder:
         if block.last_of_chain:
             del self.chains[block.chain]
         where = f"{self.where}: block {head.number} of extent {head.extent}"
-        return _Decode(chain, payload, head, slab, blocks, block, where)
+        return _Decode(self, chain, payload, head, slab, blocks, block, where)
 
     def slab_bytes(self, decoded: Decoded) -> memoryview | None:
         """The bytes of a slab, once its last block is given."""
@@ -153,6 +155,7 @@ class Decompressor:
             sink.write(member.header)
             for number, extent in enumerate(member.extents):
                 self._extent(number, extent, pool, sink)
+            _drain(pool, sink, everything=True)
             end = reader.next()
             if end.type != records.MEMBER_END or bytes(end.payload) != digest.digest():
                 raise reader.damaged(end.offset, "does not match the file that was restored")
@@ -174,17 +177,18 @@ class Decompressor:
             cost = block.streams * block.tokens * block.channels * extent.itemsize
             work = decoder.work(head, payload, slab, blocks, block)
             pool.submit((id(decoder), block.chain), cost, work, block.last_of_chain)
-            self._drain(pool, decoder, sink, everything=False)
-        self._drain(pool, decoder, sink, everything=True)
+            _drain(pool, sink, everything=False)
         if self.observe:
             seen = (ChainRecord(self.report.members, number, extent, *opened) for opened in decoder.opened)
             self.report.chains.extend(seen)
 
-    def _drain(self, pool: ChainPool[Decoded], decoder: ExtentDecoder, sink: _Sink, everything: bool) -> None:
-        for decoded in pool.results(everything):
-            data = decoder.slab_bytes(decoded)
-            if data is not None:
-                sink.write(data)
+
+def _drain(pool: ChainPool[Decoded], sink: _Sink, everything: bool) -> None:
+    """Write what is done: blocks come in order, so those of an extent come together."""
+    for decoded in pool.results(everything):
+        data = decoded.decoder.slab_bytes(decoded)
+        if data is not None:
+            sink.write(data)
 
 
 @dataclass
