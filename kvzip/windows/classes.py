@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.coder.jit import kernel
+from kvzip.coder.memory import peek
 from kvzip.windows.lengths import LOG2_FRACTION, log2_of
 
 ROUNDS = 5
@@ -84,14 +85,17 @@ def measure(counts, labels, classes, fraction, lengths):  # type: ignore[no-unty
 def assign(counts, classes, lengths, labels):  # type: ignore[no-untyped-def]
     """Give each channel the class in which it takes the fewest bits; return how many moved."""
     n = counts.shape[1]
+    flat_counts = counts.reshape(-1)
+    flat_lengths = lengths.reshape(-1)
     moved = 0
     for c in range(len(labels)):
         best = np.int64(-1)
         chosen = np.int64(0)
         for k in range(classes):
-            length = np.int32(0)
+            length = np.int32(0)  # below 256 tokens' worth of lengths below 2^13: 32 bits hold it, and vectorise
             for j in range(n):
-                length += counts[c, j] * lengths[k, j]
+                term = np.int32(peek(flat_counts, c * n + j) * peek(flat_lengths, k * n + j))
+                length = np.int32(length + term)
             if best < 0 or length < best:
                 best = np.int64(length)
                 chosen = np.int64(k)
