@@ -220,7 +220,7 @@ class Chain:
                 np.frombuffer(cursor.take(plan.literals), np.uint8),
             )
             symbols[number], rode = self.models[number].decode(coded, tokens, cursor.where, self.measure)
-            if self.planes[number].width < 8 and int(symbols[number].max()) >> self.planes[number].width:
+            if count and self.planes[number].width < 8 and int(symbols[number].max()) >> self.planes[number].width:
                 raise cursor.damaged("has a symbol that is too wide")
             if left >= len(rode):
                 carried.append(rode)
