@@ -160,9 +160,10 @@ def decompress(
             return restore(opening, target, threads, force=force, inputs=inputs, progress=progress)
         if opening.start.source == DIRECTORY:
             raise OptionError(f"{where}: holds a directory; name a target path")
-        out = io.BytesIO() if target is None else target
-        report = decompress_members(opening, lambda member, _: nullcontext(out), threads, progress=progress)
-        return out.getvalue() if target is None else report  # type: ignore[attr-defined]
+        gathered = _Gathered()
+        out = gathered if target is None else target
+        report = decompress_members(opening, single(out), threads, progress=progress)
+        return gathered.value() if target is None else report
 
 
 def restore(
@@ -190,7 +191,21 @@ def restore(
     return report
 
 
-def single(out: BinaryIO | None) -> Any:
+class _Gathered:
+    """Takes pieces and joins them at the end: quicker than growing a buffer by each."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes | memoryview] = []
+
+    def write(self, data: bytes | memoryview) -> int:
+        self.pieces.append(data)
+        return len(data)
+
+    def value(self) -> bytes:
+        return b"".join(self.pieces)
+
+
+def single(out: Any) -> Any:
     """A ``create`` for containers of one file."""
 
     def create(member: Member, number: int) -> Any:

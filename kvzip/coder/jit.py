@@ -33,7 +33,8 @@ def _digest() -> str:
     for folder in _KERNEL_FOLDERS:
         for source in sorted((_PACKAGE / folder).glob("*.py")):
             state.update(source.read_bytes())
-    state.update(os.environ.get("KVZIP_VECTORS", "").encode())
+    for switch in ("KVZIP_VECTORS", "NUMBA_BOUNDSCHECK"):  # Numba's own key knows neither
+        state.update(f"{switch}={os.environ.get(switch)}".encode())
     return state.hexdigest()[:16]
 
 

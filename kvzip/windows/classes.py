@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.coder.jit import kernel
-from kvzip.coder.memory import peek
+from kvzip.coder.memory import peek, poke
 from kvzip.windows.lengths import LOG2_FRACTION, log2_of
 
 ROUNDS = 5
@@ -26,13 +26,15 @@ def histogram(symbols, tokens, channels, stride):  # type: ignore[no-untyped-def
     for t in range(0, tokens, stride):
         for c in range(channels):
             counts[c, np.int64(symbols[t * channels + c])] += 1
+    totals = np.zeros(256, np.int32)
+    flat = counts.reshape(-1)
+    for c in range(channels):
+        for s in range(256):
+            poke(totals, s, peek(totals, s) + peek(flat, (c << 8) + s))
     alphabet = np.zeros(256, np.int64)
     n = 0
     for s in range(256):
-        total = np.int64(0)
-        for c in range(channels):
-            total += counts[c, s]
-        if total > 0:
+        if totals[s] > 0:
             alphabet[n] = s
             n += 1
     dense = np.zeros((channels, n), np.int32)

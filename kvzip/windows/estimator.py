@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from kvzip.coder.jit import kernel
-from kvzip.coder.memory import poke
+from kvzip.coder.memory import peek, poke
 
 ESCAPE = 256
 WINDOW = 257  # entries of counts and probs: 256 symbols and the escape
@@ -51,18 +51,23 @@ def renormalise(counts, first, classes, increment):  # type: ignore[no-untyped-d
 @kernel
 def widen(counts, k, span):  # type: ignore[no-untyped-def]
     """The sum of window ``k``'s counts; grow ``span[k]``, the range of symbols ever counted, to hold them all."""
-    total = np.int64(0)
-    for s in range(ESCAPE):
-        total += counts[k, s]
+    flat = counts.reshape(-1)
+    row = k * WINDOW
+    below = np.int64(0)
+    for s in range(row, row + span[k, 0]):
+        below += peek(flat, s)
     inside = np.int64(0)
-    for s in range(span[k, 0], span[k, 1]):
-        inside += counts[k, s]
-    if inside != total:
+    for s in range(row + span[k, 0], row + span[k, 1]):
+        inside += peek(flat, s)
+    above = np.int64(0)
+    for s in range(row + max(span[k, 0], span[k, 1]), row + ESCAPE):
+        above += peek(flat, s)
+    if below + above > 0:
         for s in range(ESCAPE):
-            if counts[k, s] > 0:
+            if peek(flat, row + s) > 0:
                 span[k, 0] = min(span[k, 0], s)
                 span[k, 1] = max(span[k, 1], s + 1)
-    return total + counts[k, ESCAPE]
+    return below + inside + above + peek(flat, row + ESCAPE)
 
 
 @kernel
@@ -71,15 +76,24 @@ def smooth(counts, probs, k, low, high, total, beta):  # type: ignore[no-untyped
     if total == 0:
         return
     reciprocal = (np.int64(1) << RECIPROCAL_BITS) // total
-    known = probs[k, ESCAPE]
-    for s in range(low, high):
-        known += probs[k, s]
+    flat_counts = counts.reshape(-1)
+    flat_probs = probs.reshape(-1)
+    row = k * WINDOW
+    known = peek(flat_probs, row + ESCAPE)
+    if beta > 0:
+        for s in range(row + low, row + high):
+            known += peek(flat_probs, s)
     keep = np.int64(0) if known == 0 else beta
-    for s in range(low, high):
-        estimate = (counts[k, s] * reciprocal) >> (RECIPROCAL_BITS - PROB_BITS)
-        probs[k, s] = (keep * probs[k, s] + (65536 - keep) * estimate) >> 16
-    estimate = (counts[k, ESCAPE] * reciprocal) >> (RECIPROCAL_BITS - PROB_BITS)
-    probs[k, ESCAPE] = (keep * probs[k, ESCAPE] + (65536 - keep) * estimate) >> 16
+    if keep == 0:
+        for s in range(row + low, row + high):
+            poke(flat_probs, s, (peek(flat_counts, s) * reciprocal) >> (RECIPROCAL_BITS - PROB_BITS))
+    else:
+        for s in range(row + low, row + high):
+            estimate = (peek(flat_counts, s) * reciprocal) >> (RECIPROCAL_BITS - PROB_BITS)
+            poke(flat_probs, s, (keep * peek(flat_probs, s) + (65536 - keep) * estimate) >> 16)
+    estimate = (peek(flat_counts, row + ESCAPE) * reciprocal) >> (RECIPROCAL_BITS - PROB_BITS)
+    mixed = (keep * peek(flat_probs, row + ESCAPE) + (65536 - keep) * estimate) >> 16
+    poke(flat_probs, row + ESCAPE, mixed if keep else estimate)
 
 
 @kernel
@@ -89,23 +103,25 @@ def quantise(probs, k, low, high, bits, freq):  # type: ignore[no-untyped-def]
     What is left over goes to the most frequent symbol; what is missing comes from the larger ones, an eighth of
     each at a time. The escape always keeps at least 1, so only the escape's frequency can reach 2^bits.
     """
+    flat = probs.reshape(-1)
+    row = k * WINDOW
     half = np.int64(1) << (PROB_BITS - 1)
-    left = np.int64(1) << bits
+    given = np.int64(0)
+    most = np.int64(0)
     for s in range(low, high):
-        scaled = probs[k, s] << bits
+        scaled = peek(flat, row + s) << bits
         f = max(scaled >> PROB_BITS, np.int64(scaled >= half))
-        freq[s] = f
-        left -= f
-    freq[ESCAPE] = max(np.int64(1), (probs[k, ESCAPE] << bits) >> PROB_BITS)
-    left -= freq[ESCAPE]
+        poke(freq, s, f)
+        given += f
+        most = max(most, f)
+    escape = max(np.int64(1), (peek(flat, row + ESCAPE) << bits) >> PROB_BITS)
+    freq[ESCAPE] = escape
+    left = (np.int64(1) << bits) - given - escape
     if left > 0:
-        best = np.int64(ESCAPE)
-        most = np.int64(0)
-        for s in range(low, high):
-            if freq[s] > most:
-                most = freq[s]
-                best = np.int64(s)
-        freq[best] += left
+        best = np.int64(low)
+        while best < high and peek(freq, best) < most:
+            best += 1
+        freq[best if most > 0 else ESCAPE] += left
     while left < 0:
         for s in range(low, high):
             take = min((freq[s] + 6) >> 3, freq[s] - 1, -left)
@@ -123,30 +139,36 @@ def rewrite(codes, slots, k, class_bits, low, high, freq, decoding):  # type: ig
 
     Symbols come in order, the escape last. ``class_bits``: the window's class << 9. Return 1 if anything changed.
     """
+    flat = codes.reshape(-1)
+    row = k << CODE_SHIFT
+    low16 = np.uint32(0xFFFF)
     first = np.int64(low)
-    while first < high and np.int64(codes[k, first] & np.uint32(0xFFFF)) == freq[first]:
+    while first < high and np.int64(peek(flat, row + first) & low16) == peek(freq, first):
         first += 1
     last = np.int64(high)  # stands for the escape
-    if np.int64(codes[k, ESCAPE] & np.uint32(0xFFFF)) == freq[ESCAPE]:
+    if np.int64(peek(flat, row + ESCAPE) & low16) == freq[ESCAPE]:
         if first == high:
             return 0
         last -= 1
-        while np.int64(codes[k, last] & np.uint32(0xFFFF)) == freq[last]:
+        while np.int64(peek(flat, row + last) & low16) == peek(freq, last):
             last -= 1
     start = np.int64(0)
     for s in range(low, first):
-        start += freq[s]
+        start += peek(freq, s)
     end = start
-    for at in range(first, last + 1):
-        end += freq[ESCAPE if at == high else at]
-    flat = slots.reshape(-1)
-    row = k * slots.shape[1]
+    for s in range(first, min(last + 1, high)):
+        end += peek(freq, s)
+    if last == high:
+        end += freq[ESCAPE]
+    flat_slots = slots.reshape(-1)
+    slot_row = k * slots.shape[1]
     for at in range(first, last + 1):
         s = ESCAPE if at == high else at
-        f = freq[s]
-        codes[k, s] = np.uint32((start << 16) | f) if f > 0 else np.uint32(0)
+        f = peek(freq, s)
+        poke(flat, row + s, np.uint32((start << 16) | f) if f > 0 else np.uint32(0))
         if decoding and f > 0:
-            _spread(flat, row + start, row + start + f, row + end, np.uint16(class_bits | s))
+            value = np.uint16(class_bits | s)
+            _spread(flat_slots, slot_row + start, slot_row + start + f, slot_row + end, value)
         start += f
     return 1
 
@@ -154,6 +176,10 @@ def rewrite(codes, slots, k, class_bits, low, high, freq, decoding):  # type: ig
 @kernel
 def _spread(slots, start, stop, end, value):  # type: ignore[no-untyped-def]
     """Set ``slots[start:stop]``, in strides that may run over ``stop`` (later symbols write there), not ``end``."""
+    if start + STRIDE <= end:
+        for j in range(STRIDE):
+            poke(slots, start + j, value)
+        start += STRIDE
     while start < stop and start + STRIDE <= end:
         for j in range(STRIDE):
             poke(slots, start + j, value)

@@ -60,14 +60,12 @@ def rebuild(counts, probs, codes, slots, span, first, classes, freq, state, para
 
 
 @kernel
-def sampled_increment(state, parameters):  # type: ignore[no-untyped-def]
-    """The weight of the coming token: 0 where sampling skips it. All count up to 64, then every 2nd, 4th..."""
+def next_counted(token, parameters):  # type: ignore[no-untyped-def]
+    """The first token from ``token`` on that is counted: all are up to 64, then every 2nd, from 128 every 4th..."""
     skip = np.int64(1)
-    while skip < (1 << parameters[SAMPLING]) and (skip << 6) <= state[TOKEN]:
+    while skip < (1 << parameters[SAMPLING]) and (skip << 6) <= token:
         skip <<= 1
-    if state[TOKEN] & (skip - 1):
-        return np.int64(0)
-    return state[INCREMENT]
+    return (token + skip - 1) & -skip  # where skip doubles, tokens are multiples of the double
 
 
 @kernel
@@ -237,12 +235,23 @@ def build(decoding: bool) -> Any:
                 state[ESCAPES] += escapes
                 low = np.int64(1 << 16)
                 drifted = 0
-                for _ in range(rows):
-                    increment = sampled_increment(state, parameters)
-                    if increment > 0:
+                left -= rows
+                while rows > 0:
+                    counted = next_counted(state[TOKEN], parameters)
+                    if parameters[ALPHA_INVERSE] <= 65536 and counted > state[TOKEN] and rows > 1:
+                        passed = min(
+                            rows - 1, counted - state[TOKEN]
+                        )  # nothing decays, nothing can fire before the last
+                        state[TOKEN] += passed
+                        state[SINCE_UPDATE] += passed
+                        state[SYMBOLS_SINCE] += passed * channels
+                        i += passed * channels
+                        rows -= passed
+                        continue
+                    if counted == state[TOKEN]:
                         count_row(
                             symbols, i, channels, class_at, flat_counts, first * WINDOW, flat_codes, codes_from,
-                            escapes, increment,
+                            escapes, state[INCREMENT],
                         )  # fmt: skip
                     if watchful:
                         low, drifted = watch_row(
@@ -250,7 +259,7 @@ def build(decoding: bool) -> Any:
                         )
                     end_token(low, channels, drifted, counts, first, classes, state, parameters)
                     i += channels
-                left -= rows
+                    rows -= 1
         return literal, word + overrun
 
     return run

@@ -117,25 +117,23 @@ def _choose(exponents, lengths, chosen):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fold(histogram, exponent_bits, sign_bits, rest_bits, exponents, signs):  # type: ignore[no-untyped-def]
-    """Sum a histogram of symbols by exponent and by sign."""
+def _summarise(histogram, exponent_bits, sign_bits, rest_bits, lengths, chosen):  # type: ignore[no-untyped-def]
+    """Shape, reference, and how often the sign is 0 and 1, into ``chosen`` (4)."""
+    exponents = np.zeros(1 << exponent_bits, np.int64)
     for s in range(1 << (exponent_bits + sign_bits + rest_bits)):
         exponents[s >> (sign_bits + rest_bits)] += histogram[s]
-        signs[(s >> rest_bits) & ((1 << sign_bits) - 1)] += histogram[s]
+        chosen[2 + ((s >> rest_bits) & ((1 << sign_bits) - 1))] += histogram[s]
+    if exponent_bits:
+        _choose(exponents, lengths, chosen)
 
 
 def choose(histogram: NDArray[np.int64], fields: Fields) -> bytes:
     """The prior of a class for its sampled histogram (256,), as the bytes that go into the block."""
-    exponents = np.zeros(1 << fields.exponent, np.int64)
-    signs = np.zeros(2, np.int64)
-    _fold(histogram, fields.exponent, fields.sign, fields.rest, exponents, signs)
-    out = bytearray()
-    if fields.exponent:
-        chosen = np.zeros(2, np.int64)
-        _choose(exponents, _shape_lengths(), chosen)
-        out += bytes(chosen.tolist())
+    chosen = np.zeros(4, np.int64)
+    _summarise(histogram, fields.exponent, fields.sign, fields.rest, _shape_lengths(), chosen)
+    shape, reference, zeros, ones = chosen.tolist()
+    out = [shape, reference] if fields.exponent else []
     if fields.sign:
-        zeros, ones = signs.tolist()
         out.append(bisect(SIGN_MIDDLES, (ones << 16) // (zeros + ones) if zeros + ones else 1 << 15))
     return bytes(out)
 
