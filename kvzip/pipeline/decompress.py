@@ -136,7 +136,7 @@ class Decompressor:
         if record.type != records.INDEX:
             raise reader.damaged(record.offset, "is out of place")
         if self.opening.start.source == SINGLE and self.report.members != 1:
-            raise reader.damaged(record.offset, f"ends {self.report.members} files where there must be one")
+            raise reader.damaged(record.offset, "ends the container before its file")
         self.index.digest = digests.digest()
         if bytes(record.payload) != self.index.to_bytes():
             raise reader.damaged(record.offset, "does not match what came before it")
@@ -148,6 +148,8 @@ class Decompressor:
         """Restore one file; return its digest."""
         reader = self.opening.reader
         member = Member.from_bytes(record.payload, reader.where)
+        if self.opening.start.source == SINGLE and self.report.members:
+            raise reader.damaged(record.offset, "begins a second file where there must be one")
         self.index.members.append((record.offset, []))
         digest = xxhash.xxh3_128()
         with self.create(member, self.report.members) as out:
