@@ -63,7 +63,7 @@ def check_container(name: str | Path, threads: int, voice: Voice | None = None) 
         opening = Opening.of(source.file, source.name)
         if voice:
             voice.announce_compilation("decompress")
-        with voice.progress(source.name, None) if voice else nullcontext(None) as progress:
+        with voice.progress(source.name, None, source.size) if voice else nullcontext(None) as progress:
             report = decompress_members(opening, lambda member, _: nullcontext(None), threads, progress=progress)
     if voice:
         voice.remember_compilation("decompress")

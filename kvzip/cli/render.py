@@ -56,8 +56,8 @@ def _table(*columns: str, gap: int = 2) -> Table:
 
 
 @contextmanager
-def progress(name: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
-    """A line with bytes, share, rate, ratio so far and time left."""
+def progress(name: str, total: int | None, packed_total: int | None) -> Iterator[Callable[[int, int], None]]:
+    """A line with bytes, share, rate, ratio so far and time left, by whichever total is known."""
     console = _console(sys.stderr, narrowest=20)
     began = last = time.monotonic()
     with Live(console=console, transient=True, auto_refresh=False) as live:
@@ -70,9 +70,12 @@ def progress(name: str, total: int | None) -> Iterator[Callable[[int, int], None
             last = now
             rate = done / max(1e-9, now - began)
             parts = [human(done), f"{human(rate)}/s", f"{done / max(1, packed):.3f}x"]
+            share = done / total if total else packed / packed_total if packed_total else 0.0
             if total:
-                parts[0] += f" of {human(total)} ({100 * done / total:.0f} %)"
-                parts.append(f"{max(0.0, (total - done) / max(1.0, rate)):.0f} s left")
+                parts[0] += f" of {human(total)}"
+            if share > 0:
+                parts[0] += f" ({100 * share:.0f} %)"
+                parts.append(f"{max(0.0, (now - began) * (1 - share) / share):.0f} s left")
             text = "  ".join(parts)
             room = console.width - len(text) - 3
             name_part = f"{_shortened(name, room)}  " if room >= 8 else ""
@@ -93,7 +96,8 @@ def show_listing(listing: Listing) -> None:
     if listing.container_bytes is not None:
         ratio = listing.source_bytes / max(1, listing.container_bytes)
         sizes += f" in {human(listing.container_bytes)} ({ratio:.4f}x), level {listing.level}"
-    console.print(Text(f"{where}: {sizes}, {len(listing.tensors)} tensor{'s' * (len(listing.tensors) != 1)}"))
+    plural = "" if len(listing.tensors) == 1 else "s"
+    console.print(Text(f"{where}: {sizes}, {len(listing.tensors)} tensor{plural}"), soft_wrap=True)
     packed = any(row.packed is not None for row in listing.tensors)
     table = _table("<tensor", "<type", "<shape", "<layout", "bytes", *(["packed", "ratio"] if packed else []))
     for row in listing.tensors:

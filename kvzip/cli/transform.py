@@ -178,7 +178,7 @@ def _decompress_one(job: Job, settings: Settings, threads: int, voice: Voice, so
         opening = Opening.of(source.file, source.name)
         voice.announce_compilation("decompress")
         inputs = [*sources, *_status(source)]
-        with voice.progress(source.name, None) as progress:
+        with voice.progress(source.name, None, source.size) as progress:
             if job.target == "-":
                 if opening.start.source == DIRECTORY:
                     raise OptionError(f"{source.name}: holds a directory; name a folder with -o")

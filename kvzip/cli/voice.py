@@ -31,13 +31,15 @@ class Voice:
             return
         self._line(text)
 
-    def progress(self, name: str, total: int | None) -> AbstractContextManager[Progress | None]:
+    def progress(
+        self, name: str, total: int | None, packed_total: int | None = None
+    ) -> AbstractContextManager[Progress | None]:
         """A progress line in a terminal, nothing elsewhere. Called with (bytes of the dump, bytes packed)."""
         if self.quiet or not self._terminal():
             return nullcontext(None)
         from kvzip.cli.render import progress
 
-        return progress(name, total)
+        return progress(name, total, packed_total)
 
     def announce_compilation(self, verb: str) -> None:
         """Say, once, why the first run takes long; ``verb`` is compress or decompress."""
