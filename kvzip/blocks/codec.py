@@ -37,6 +37,7 @@ from kvzip.wire import Cursor, put_varint
 STORED, WINDOWS = 0, 1
 RAW, CONSTANT, CONTINUED, FRESH = range(4)
 TOKENS_PER_CLASS = 16  # a block's streams get one class of channels per so many tokens, at most
+WINDOW_BYTES = 257 * 16 + 512 * 4  # of counts, probabilities and codes
 SAMPLE = 4096  # symbols looked at to decide whether a tried plane could pay
 WORTH, WORTH_MODELLED = 248, 253  # in 1/256 of a plane's width: what its sampled entropy must stay below
 EMPTY = np.zeros(0, np.uint8)
@@ -51,6 +52,12 @@ class Chain:
         self.turn = (extent.dtype.exponent, extent.dtype.mantissa)
         self.models: dict[int, PlaneModel] = {}
         self.tally = Tally()
+
+    def cost(self, block: Block) -> int:
+        """About how much memory a block takes while it is in flight: its values, and the windows it may open."""
+        values = block.streams * block.tokens * block.channels * self.extent.itemsize
+        window = WINDOW_BYTES + (2 << self.parameters.table_bits)
+        return values + len(self.planes) * block.streams * self._classes(block.tokens, block.channels) * window
 
     def encode(self, values: NDArray[Any]) -> bytes:
         """The payload for ``values`` (streams, tokens, channels) of unsigned integers."""
@@ -247,9 +254,14 @@ class Chain:
     def _new_model(self, number: int, shape: tuple[int, ...]) -> PlaneModel:
         """A model for a block of ``shape`` (streams, tokens, channels): few tokens carry few classes."""
         streams, tokens, channels = shape
-        most = 1 if self.extent.opaque else self.parameters.classes
-        classes = min(most, 1 << max(0, (tokens // TOKENS_PER_CLASS).bit_length() - 1))
+        classes = self._classes(tokens, channels)
         return PlaneModel(streams, channels, classes, self.planes[number].fields, self.parameters)
+
+    def _classes(self, tokens: int, channels: int) -> int:
+        """Classes of a stream: at most one for every so many tokens, and no more than there are channels."""
+        most = 1 if self.extent.opaque else self.parameters.classes
+        by_tokens = 1 << max(0, (tokens // TOKENS_PER_CLASS).bit_length() - 1)
+        return min(most, by_tokens, 1 << (channels - 1).bit_length())
 
     def _close(self, number: int | None = None) -> None:
         """Drop one model, or all, keeping their counters."""

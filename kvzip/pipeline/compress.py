@@ -138,7 +138,7 @@ class Compressor:
                 twin = checks.setdefault(block.chain, self._chain(extent)) if self.options.verify else None
                 part = values[block.first : block.first + block.streams]
                 work = _Encode(chain, twin, part, block, number, count, source.where)
-                pool.submit((id(self), number, block.chain), part.nbytes, work, block.last_of_chain)
+                pool.submit((id(self), number, block.chain), chain.cost(block), work, block.last_of_chain)
                 count += 1
                 if block.last_of_chain:
                     chains.pop(block.chain), checks.pop(block.chain, None)

@@ -176,9 +176,8 @@ class Decompressor:
                 raise reader.damaged(record.offset, "is out of order")
             if count == 0:
                 self.index.members[-1][1].append(record.offset)
-            cost = block.streams * block.tokens * block.channels * extent.itemsize
             work = decoder.work(head, payload, slab, blocks, block)
-            pool.submit((id(decoder), block.chain), cost, work, block.last_of_chain)
+            pool.submit((id(decoder), block.chain), work.chain.cost(block), work, block.last_of_chain)
             _drain(pool, sink, everything=False)
         if self.observe:
             seen = (ChainRecord(self.report.members, number, extent, *opened) for opened in decoder.opened)

@@ -52,11 +52,7 @@ class PlaneModel:
     """Counts, probabilities and tables of ``streams * classes`` windows for one plane."""
 
     def __init__(self, streams: int, channels: int, classes: int, fields: Fields, parameters: Parameters) -> None:
-        self.streams, self.channels, self.classes = (
-            streams,
-            channels,
-            min(classes, 1 << (channels - 1).bit_length()),
-        )
+        self.streams, self.channels, self.classes = streams, channels, classes
         self.fields, self.parameters = fields, parameters
         windows = streams * self.classes
         self.class_of = np.zeros(streams * channels, np.uint8)
