@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, overload
 
-from kvzip.container.records import MAGIC
+from kvzip.container.records import starts_container
 from kvzip.container.structures import DIRECTORY, Start
 from kvzip.errors import OptionError
 from kvzip.files import DirectoryTarget, FileSource, FileTarget, members
@@ -162,7 +162,7 @@ def decompress(
             raise OptionError(f"{where}: holds a directory; name a target path")
         gathered = _Gathered()
         out = gathered if target is None else target
-        report = decompress_members(opening, single(out), threads, progress=progress)
+        report = decompress_members(opening, into(out), threads, progress=progress)
         return gathered.value() if target is None else report
 
 
@@ -186,7 +186,7 @@ def restore(
             folder.commit()
         return report
     with FileTarget(target, force=force, like=like, inputs=inputs, parents=parents) as file:
-        report = decompress_members(opening, single(file.file), threads, progress=progress)
+        report = decompress_members(opening, into(file.file), threads, progress=progress)
         file.commit()
     return report
 
@@ -205,9 +205,8 @@ class _Gathered:
         return b"".join(self.pieces)
 
 
-def single(out: Any) -> Any:
-    """A ``create`` for containers of one file."""
-
+def into(out: Any) -> Any:
+    """A ``create`` that puts every member's bytes into one place, None for nowhere."""
     return lambda member, number: nullcontext(out)
 
 
@@ -249,11 +248,10 @@ def stats(
         report = compress_members(found, _Nowhere(), chosen, directory=True, progress=progress, observe=True)
         return summarise(shown(source), report, start, began, False)
     with source_input(source) as opened:
-        file = opened.file = peekable(opened.file)
-        if file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC:
+        opened.file = peekable(opened.file)
+        if starts_container(opened.file):
             opening = Opening.of(opened.file, opened.where)
-            nowhere = lambda member, number: nullcontext(None)  # noqa: E731
-            report = decompress_members(opening, nowhere, threads, progress=progress, observe=True)
+            report = decompress_members(opening, into(None), threads, progress=progress, observe=True)
             return summarise(opened.where, report, opening.start, began, True)
         report = compress_members([nullcontext(opened)], _Nowhere(), chosen, progress=progress, observe=True)
         return summarise(opened.where, report, start, began, False)

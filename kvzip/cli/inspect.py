@@ -55,6 +55,7 @@ def _row(name: str, container: int | None, source: int | None, error: str | None
 
 def check_container(name: str | Path, threads: int, voice: Voice | None = None) -> tuple[int, int]:
     """Decode a container to nowhere; return its bytes and those of what it holds."""
+    from kvzip.api import into
     from kvzip.pipeline.decompress import Opening, decompress_members
 
     if name != "-" and Path(name).is_dir():
@@ -64,7 +65,7 @@ def check_container(name: str | Path, threads: int, voice: Voice | None = None) 
         if voice:
             voice.announce_compilation("decompress")
         with voice.progress(source.name, None, source.size) if voice else nullcontext(None) as progress:
-            report = decompress_members(opening, lambda member, _: nullcontext(None), threads, progress=progress)
+            report = decompress_members(opening, into(None), threads, progress=progress)
     if voice:
         voice.remember_compilation("decompress")
     return report.container_bytes, report.source_bytes

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kvzip.container import records
-from kvzip.container.records import MAGIC, RecordReader
+from kvzip.container.records import RecordReader, starts_container
 from kvzip.container.structures import SINGLE, BlockHead, Member, Start
 from kvzip.dumps.safetensors import Header, parse_header, read_header
 from kvzip.errors import ContainerError, DumpError
@@ -67,7 +67,7 @@ def listings(name: str) -> list[Listing]:
     if name != "-" and Path(name).is_dir():
         return [item for _, path in members(Path(name)).files for item in _try(str(path))]
     with FileSource(name) as source:
-        if source.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC:
+        if starts_container(source.file):
             return _container(source)
         return [_dump(source)]
 
@@ -135,13 +135,13 @@ def _restored(listing: Listing, member: Member, spent: dict[int, int], where: st
     listing.container_bytes = (listing.container_bytes or 0) + sum(spent.values())
     if not member.header:
         return listing
-    _fill(listing, parse_header(member.header, where), member.name or where.removesuffix(".kvz"))
+    header = parse_header(member.header, where)
+    _fill(listing, header, member.name or where.removesuffix(".kvz"))
     at = 0
     starts = {}
     for number, extent in enumerate(member.extents):
         starts[at, extent.nbytes] = number
         at += extent.nbytes
-    header = parse_header(member.header, where)
     for row, entry in zip(listing.tensors, header.entries, strict=True):
         row.packed = spent.get(starts.get((entry.start, entry.stop - entry.start), -1))
     return listing

@@ -15,7 +15,7 @@ from typing import Any
 
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import Voice
-from kvzip.container.records import MAGIC
+from kvzip.container.records import starts_container
 from kvzip.errors import KvzipError, OptionError
 from kvzip.files import FileSource, FileTarget, Job, StreamTarget, members, plan_outputs
 from kvzip.files.faults import shown
@@ -151,7 +151,7 @@ def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sour
         done = Done(job, report.source_bytes, report.container_bytes, time.perf_counter() - began)
         return _finish(done, settings, options.verify, voice, lambda: _remove_stored(root, stored), "compress")
     with FileSource(job.source) as source:
-        again = source.file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC
+        again = starts_container(source.file)
         if again and job.target == "-" and not (settings.force and source.size is not None):
             raise KvzipError(f"already compressed: {source.name}; nothing to do, or name a file and -f")
         if again and not settings.force:
@@ -169,7 +169,7 @@ def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sour
 
 
 def _decompress_one(job: Job, settings: Settings, threads: int, voice: Voice, sources: list[Any]) -> Done:
-    from kvzip.api import restore, single
+    from kvzip.api import into, restore
     from kvzip.container.structures import DIRECTORY
     from kvzip.pipeline.decompress import Opening, decompress_members
 
@@ -183,7 +183,7 @@ def _decompress_one(job: Job, settings: Settings, threads: int, voice: Voice, so
                 if opening.start.source == DIRECTORY:
                     raise OptionError(f"{source.name}: holds a directory; name a folder with -o")
                 with StreamTarget(force=settings.force, inputs=inputs) as target:
-                    report = decompress_members(opening, single(target.file), threads, progress=progress)
+                    report = decompress_members(opening, into(target.file), threads, progress=progress)
                     target.commit()
             else:
                 like = source.stat if source.path is not None else None

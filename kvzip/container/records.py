@@ -9,7 +9,7 @@ Numbers are little-endian. Reading never allocates for a length before the bytes
 
 from __future__ import annotations
 
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import xxhash
 
@@ -22,6 +22,11 @@ START, MEMBER, BLOCK, MEMBER_END, INDEX = 1, 2, 3, 4, 5
 MAX_PAYLOAD = 1 << 28
 OVERHEAD = 9
 PIECE = 1 << 20
+
+
+def starts_container(file: Any) -> bool:
+    """Whether a file that can peek starts with the magic; nothing is taken from it."""
+    return bool(file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC)
 
 
 class Record(NamedTuple):

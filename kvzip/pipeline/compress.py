@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -21,8 +21,6 @@ from kvzip.pipeline.schedule import ChainPool
 from kvzip.streams.describe import extents_of, opaque_bytes
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block, blocks_of, gather, slabs
-
-PIECE = 1 << 20
 
 
 @dataclass
@@ -204,7 +202,7 @@ def _cut(where: str, size: int, whole: int) -> DumpError:
 
 
 def compress_members(
-    members: Iterable[AbstractContextManager[MemberInput]] | Iterator[AbstractContextManager[MemberInput]],
+    members: Iterable[AbstractContextManager[MemberInput]],
     out: BinaryIO,
     options: Options,
     *,

@@ -75,6 +75,19 @@ class ExtentDecoder:
             for block in blocks:
                 yield slab, len(blocks), block
 
+    def read(self, reader: RecordReader, number: int, pool: ChainPool[Decoded]) -> Iterator[int]:
+        """Read the extent's blocks and hand them to the pool; yield each block's offset once it is queued."""
+        for count, (slab, blocks, block) in enumerate(self.plan()):
+            record = reader.next()
+            if record.type != records.BLOCK:
+                raise reader.damaged(record.offset, "should be a block")
+            head, payload = BlockHead.split(record.payload, reader.where)
+            if (head.extent, head.number) != (number, count):
+                raise reader.damaged(record.offset, "is out of order")
+            work = self.work(head, payload, slab, blocks, block)
+            pool.submit((id(self), block.chain), work.chain.cost(block), work, block.last_of_chain)
+            yield record.offset
+
     def work(self, head: BlockHead, payload: memoryview, slab: Slab, blocks: int, block: Block) -> _Decode:
         """The job of one block."""
         chain = self.chains.get(block.chain)
@@ -157,7 +170,7 @@ class Decompressor:
             sink.write(member.header)
             for number, extent in enumerate(member.extents):
                 self._extent(number, extent, pool, sink)
-            _drain(pool, sink, everything=True)
+            drain(pool, sink.write, everything=True)
             end = reader.next()
             if end.type != records.MEMBER_END or bytes(end.payload) != digest.digest():
                 raise reader.damaged(end.offset, "does not match the file that was restored")
@@ -167,29 +180,21 @@ class Decompressor:
     def _extent(self, number: int, extent: Extent, pool: ChainPool[Decoded], sink: _Sink) -> None:
         reader = self.opening.reader
         decoder = ExtentDecoder(extent, self.opening.start, reader.where, self.observe)
-        for count, (slab, blocks, block) in enumerate(decoder.plan()):
-            record = reader.next()
-            if record.type != records.BLOCK:
-                raise reader.damaged(record.offset, "should be a block")
-            head, payload = BlockHead.split(record.payload, reader.where)
-            if (head.extent, head.number) != (number, count):
-                raise reader.damaged(record.offset, "is out of order")
+        for count, offset in enumerate(decoder.read(reader, number, pool)):
             if count == 0:
-                self.index.members[-1][1].append(record.offset)
-            work = decoder.work(head, payload, slab, blocks, block)
-            pool.submit((id(decoder), block.chain), work.chain.cost(block), work, block.last_of_chain)
-            _drain(pool, sink, everything=False)
+                self.index.members[-1][1].append(offset)
+            drain(pool, sink.write)
         if self.observe:
             seen = (ChainRecord(self.report.members, number, extent, *opened) for opened in decoder.opened)
             self.report.chains.extend(seen)
 
 
-def _drain(pool: ChainPool[Decoded], sink: _Sink, everything: bool) -> None:
+def drain(pool: ChainPool[Decoded], write: Callable[[memoryview], Any], everything: bool = False) -> None:
     """Write what is done: blocks come in order, so those of an extent come together."""
     for decoded in pool.results(everything):
         data = decoded.decoder.slab_bytes(decoded)
         if data is not None:
-            sink.write(data)
+            write(data)
 
 
 @dataclass

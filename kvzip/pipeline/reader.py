@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from kvzip.container import records
 from kvzip.container.records import END_MAGIC, TRAILER, RecordReader
-from kvzip.container.structures import BlockHead, Index, Member
+from kvzip.container.structures import Index, Member
 from kvzip.dtypes import DTYPES
 from kvzip.dumps.safetensors import Header, TensorEntry, parse_header
 from kvzip.errors import ContainerError, KvzipError
-from kvzip.pipeline.decompress import Decoded, ExtentDecoder, Opening
+from kvzip.pipeline.decompress import Decoded, ExtentDecoder, Opening, drain
+from kvzip.pipeline.options import in_flight_budget
 from kvzip.pipeline.schedule import ChainPool
 
 
@@ -125,15 +126,11 @@ class Reader:
         reader = RecordReader.at(self.file, self.where, self.index.members[info.member][1][info.extent])
         decoder = ExtentDecoder(extent, self.start, self.where)
         out = bytearray()
-        with ChainPool[Decoded](self.threads, 1 << 62) as pool:
-            for count, (slab, blocks, block) in enumerate(decoder.plan()):
-                record = reader.next()
-                head, payload = BlockHead.split(record.payload, self.where)
-                if record.type != records.BLOCK or (head.extent, head.number) != (info.extent, count):
-                    raise reader.damaged(record.offset, "is out of order")
-                pool.submit(block.chain, 0, decoder.work(head, payload, slab, blocks, block), block.last_of_chain)
-                _collect(pool, decoder, out, everything=False)
-            _collect(pool, decoder, out, everything=True)
+        budget = in_flight_budget(self.threads, self.start.block_log2)
+        with ChainPool[Decoded](self.threads, budget) as pool:
+            for _ in decoder.read(reader, info.extent, pool):
+                drain(pool, out.extend)
+            drain(pool, out.extend, everything=True)
         return out
 
     def _read_index(self) -> Index:
@@ -178,10 +175,3 @@ class Reader:
                 known = member.extents[extent]
                 layer = known.layer if known.layer >= 0 else None
                 yield TensorInfo(number, extent, entry, entry.start - at, layer, known.kind)
-
-
-def _collect(pool: ChainPool[Decoded], decoder: ExtentDecoder, out: bytearray, everything: bool) -> None:
-    for decoded in pool.results(everything):
-        data = decoder.slab_bytes(decoded)
-        if data is not None:
-            out += data

@@ -36,7 +36,6 @@ COUNTERS = slice(PERIODIC, LENGTH + 1)
 
 # Slots of the parameter vector (int64); see windows.parameters for units.
 ALPHA_INVERSE, BETA, THETA_LOW, THETA_NEW, N_UPDATE, WARMUP, DRIFT, DRIFT_KEEP, SAMPLING, TABLE_BITS = range(10)
-PARAMETERS = 10
 
 DRIFT_FAST = 3  # averages of the code length: rates 2^-3 and 2^-7 per token
 DRIFT_SLOW = 7
