@@ -1,6 +1,6 @@
 """One block's payload, both directions side by side.
 
-    method      u8     0 stored: the values' bytes follow; 1 windows: all that follows
+    method      u8     0 stored: the values' bytes follow; 2 predicted, see ``blocks.predicted``; 1 windows:
     tails       u8     1 if some stream ends in rows of zeros, then their number as a varint for each stream
     planes             for each plane: kind u8, then
                        0 raw        nothing
@@ -16,38 +16,62 @@ the next one those before, and so on; a plane that finds fewer takes none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.blocks.predicted import Choice, Predicted
 from kvzip.blocks.tally import Tally
 from kvzip.coder.rans import MAX_LANES_LOG2, lanes_log2
 from kvzip.errors import UnsupportedError
 from kvzip.planes.split import Plane, lay, pack, planes_of, split, trailing_zero_rows, turn_back, unpack
+from kvzip.predict.grid import grid_of
+from kvzip.predict.rope import Rope
+from kvzip.predict.tokens import Occurrences
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block
-from kvzip.windows import loop
+from kvzip.windows import triggers
 from kvzip.windows.lengths import LOG2_FRACTION, sampled_entropy
 from kvzip.windows.model import Bytes, Coded, PlaneModel
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_varint
 
-STORED, WINDOWS = 0, 1
+STORED, WINDOWS, PREDICTED = 0, 1, 2
 RAW, CONSTANT, CONTINUED, FRESH = range(4)
 TOKENS_PER_CLASS = 16  # a block's streams get one class of channels per so many tokens, at most
 WINDOW_BYTES = 257 * 16 + 512 * 4  # of counts, probabilities and codes
 SAMPLE = 4096  # symbols looked at to decide whether a tried plane could pay
 WORTH, WORTH_MODELLED = 248, 253  # in 1/256 of a plane's width: what its sampled entropy must stay below
+PROMISE = 0.995  # prediction must take less than this much of what windows promise
 EMPTY = np.zeros(0, np.uint8)
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a chain's blocks may refer to: the kinds of its streams, the container's ropes and records of tokens."""
+
+    kinds: tuple[str, ...] = ()
+    ropes: list[Rope] = field(default_factory=list)
+    tokens: list[Occurrences] = field(default_factory=list)
 
 
 class Chain:
     """The windows of a chain between its blocks, and the two directions of coding a block with them."""
 
-    def __init__(self, extent: Extent, parameters: Parameters, measure: bool = False) -> None:
+    def __init__(
+        self,
+        extent: Extent,
+        parameters: Parameters,
+        measure: bool = False,
+        around: Around | None = None,
+        choice: Choice | None = None,
+    ) -> None:
         self.extent, self.parameters, self.measure = extent, parameters, measure
+        self.around = around or Around()
+        self.choice = choice  # the encoder's: how to predict, None not at all
+        self.predicted: Predicted | None = None
         self.planes = planes_of(extent.dtype, extent.symbol_bits, not extent.opaque)
         self.turn = (extent.dtype.exponent, extent.dtype.mantissa)
         self.models: dict[int, PlaneModel] = {}
@@ -57,10 +81,52 @@ class Chain:
         """About how much memory a block takes while it is in flight: its values, and the windows it may open."""
         values = block.streams * block.tokens * block.channels * self.extent.itemsize
         window = WINDOW_BYTES + (2 << self.parameters.table_bits)
+        if self.choice or self.predicted:
+            grid = grid_of(self.extent.dtype)
+            return 3 * values + block.streams * (grid.contexts if grid else 0) * window
         return values + len(self.planes) * block.streams * self._classes(block.tokens, block.channels) * window
 
     def encode(self, values: NDArray[Any]) -> bytes:
         """The payload for ``values`` (streams, tokens, channels) of unsigned integers."""
+        payload = self._encode_predicted(values) if self.choice else None
+        if payload is None:
+            payload = self._encode_windows(values)
+        self._observe(payload, values)
+        return payload
+
+    def _encode_predicted(self, values: NDArray[Any]) -> bytes | None:
+        """The payload by prediction; None, and never again, if it is no better than plain windows promise to be."""
+        assert self.choice is not None
+        begun = self.predicted is not None
+        if self.predicted is None:
+            self.predicted = self._new_predicted(values.shape[0])
+        payload = bytes((PREDICTED,)) + self.predicted.encode(values, self.choice)
+        promised = values.nbytes if begun else min(values.nbytes, self._promised(values))
+        if len(payload) <= promised:
+            return payload
+        self.predicted = self.choice = None
+        if begun:
+            return bytes((STORED,)) + values.tobytes()
+        return None
+
+    def _promised(self, values: NDArray[Any]) -> int:
+        """About the bytes that windows would take: the order-0 entropy of a sample's modelled bits, the rest raw."""
+        flat = values.reshape(-1)
+        sample = flat[:: max(1, len(flat) // SAMPLE) | 1]
+        top = np.empty(len(sample), np.uint8)
+        bits = 0.0
+        for plane in self.planes:
+            split(sample, *self.turn, plane.shift, (1 << plane.width) - 1, top)
+            length, count = sampled_entropy(top, 1, LOG2_FRACTION)
+            bits += min(float(plane.width), length / max(1, count) / 256)
+        return int(bits * len(flat) / 8 * PROMISE)
+
+    def _new_predicted(self, streams: int) -> Predicted:
+        kinds = self.around.kinds or (self.extent.kind,) * streams
+        return Predicted(self.extent, kinds, self.parameters, self.around.ropes, self.around.tokens)
+
+    def _encode_windows(self, values: NDArray[Any]) -> bytes:
+        """The payload by windows on planes, or stored."""
         head = bytearray((WINDOWS,))
         flat, tokens = self._trim(values, head)
         kinds, symbols = [], []
@@ -92,7 +158,6 @@ class Chain:
             payload = bytes((STORED,)) + values.tobytes()
         elif self.measure:
             self._count_raw(kinds, len(flat))
-        self._observe(payload, values)
         return payload
 
     def decode(self, payload: memoryview, block: Block, where: str) -> NDArray[Any]:
@@ -103,12 +168,20 @@ class Chain:
         method = cursor.u8()
         if method == STORED:
             self._close()
+            self.predicted = None
             stored = cursor.take(block.streams * block.tokens * block.channels * dtype.itemsize)
             cursor.finish()
             self.tally.stored += len(stored)
             values = np.frombuffer(stored, dtype).reshape(shape)
             self._observe(payload, values)
             return values
+        if method == PREDICTED and grid_of(self.extent.dtype) is not None and not self.extent.opaque:
+            if self.predicted is None:
+                self.predicted = self._new_predicted(block.streams)
+            values = self.predicted.decode(cursor, shape)
+            self._observe(payload, values)
+            return values
+        self.predicted = None
         if method != WINDOWS:
             raise UnsupportedError(f"{where} is coded by method {method}, unknown here; use a newer kvzip")
         tokens = self._read_tails(cursor, block)
@@ -267,7 +340,7 @@ class Chain:
         """Drop one model, or all, keeping their counters."""
         for n in [number] if number is not None else list(self.models):
             if n in self.models:
-                self.tally.absorb(n, self.models.pop(n).states[:, loop.COUNTERS])
+                self.tally.absorb(n, self.models.pop(n).states[:, triggers.COUNTERS])
 
     def _count_raw(self, kinds: list[int], symbols: int) -> None:
         for number, kind in enumerate(kinds):

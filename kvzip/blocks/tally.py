@@ -12,7 +12,7 @@ from kvzip.dtypes import Dtype
 
 Counts = NDArray[np.int64]
 TRIGGERS = ("periodic", "confidence", "novelty")
-COUNTERS = (*TRIGGERS, "rebuilds", "resets", "escapes", "length")  # the order of ``windows.loop``'s slots
+COUNTERS = (*TRIGGERS, "rebuilds", "resets", "escapes", "length")  # the order of ``windows.triggers``'s slots
 
 
 @dataclass

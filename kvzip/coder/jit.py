@@ -25,7 +25,7 @@ from numba import njit
 
 config: Any = numba.config  # its attributes are made at run time
 _PACKAGE = Path(__file__).resolve().parent.parent
-_KERNEL_FOLDERS = ("coder", "windows", "planes")
+_KERNEL_FOLDERS = ("coder", "windows", "planes", "predict", "linear")
 
 
 def _digest() -> str:
@@ -60,6 +60,9 @@ config.CACHE_DIR = str(_folder())
 
 kernel = njit(nogil=True, cache=True, error_model="numpy")
 """Compiles a function that holds no lock while it runs, is cached, and divides like C."""
+
+step = njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+"""A part of a kernel's loop, compiled into it: a call with arrays costs as much as sixty values take."""
 
 
 def is_cold(job: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -16,13 +17,44 @@ from numba.extending import intrinsic
 from kvzip.coder.jit import kernel
 
 
+def data_of(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """The address of the first element of a one-dimensional array, or the pointer itself."""
+    return value if isinstance(kind, types.CPointer) else context.make_array(kind)(context, builder, value).data
+
+
+def _is_run(kind: Any) -> bool:
+    return isinstance(kind, types.CPointer) or (isinstance(kind, types.Array) and kind.ndim == 1)
+
+
 @intrinsic
-def _load(typingctx: Any, array: Any, index: Any) -> Any:
-    if not (isinstance(array, types.Array) and array.ndim == 1 and isinstance(index, types.Integer)):
+def _pointer(typingctx: Any, array: Any) -> Any:
+    if not (isinstance(array, types.Array) and array.layout == "C"):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(array)(context, builder, arguments[0]).data
+        return context.make_array(array)(context, builder, arguments[0]).data
+
+    return types.CPointer(array.dtype)(array), codegen
+
+
+@intrinsic
+def _advance(typingctx: Any, pointer: Any, count: Any) -> Any:
+    if not (isinstance(pointer, types.CPointer) and isinstance(count, types.Integer)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return cgutils.gep(builder, arguments[0], context.cast(builder, arguments[1], count, types.intp))
+
+    return pointer(pointer, count), codegen
+
+
+@intrinsic
+def _load(typingctx: Any, array: Any, index: Any) -> Any:
+    if not (_is_run(array) and isinstance(index, types.Integer)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = data_of(context, builder, array, arguments[0])
         wide = context.cast(builder, arguments[1], index, types.intp)
         pointer = cgutils.gep(builder, data, wide)
         return context.unpack_value(builder, array.dtype, pointer)
@@ -32,17 +64,41 @@ def _load(typingctx: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def _store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-    if not (isinstance(array, types.Array) and array.ndim == 1 and isinstance(index, types.Integer)):
+    if not (_is_run(array) and isinstance(index, types.Integer)):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(array)(context, builder, arguments[0]).data
+        data = data_of(context, builder, array, arguments[0])
         wide = context.cast(builder, arguments[1], index, types.intp)
         pointer = cgutils.gep(builder, data, wide)
         context.pack_value(builder, array.dtype, context.cast(builder, arguments[2], value, array.dtype), pointer)
         return context.get_dummy_value()
 
     return types.void(array, index, value), codegen
+
+
+@intrinsic
+def _as_bits(typingctx: Any, x: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.int32))
+
+    return (types.int32(types.float32), codegen) if x == types.float32 else None
+
+
+@intrinsic
+def _as_float(typingctx: Any, bits: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
+
+    return (types.float32(types.int32), codegen) if bits == types.int32 else None
+
+
+def _plain_bits(x: Any) -> Any:
+    return np.float32(x).view(np.int32)
+
+
+def _plain_float(bits: Any) -> Any:
+    return np.int32(bits).view(np.float32)
 
 
 def _checked_load(array: Any, index: Any) -> Any:
@@ -53,13 +109,28 @@ def _checked_store(array: Any, index: Any, value: Any) -> None:
     array[index] = value
 
 
-def _choose() -> tuple[Any, Any]:
+def _flat(array: Any) -> Any:
+    return array.reshape(-1)
+
+
+def _behind(array: Any, count: Any) -> Any:
+    return array[count:]
+
+
+def _choose() -> tuple[Any, Any, Any, Any, Any, Any]:
     settings: Any = config
     if settings.DISABLE_JIT:
-        return _checked_load, _checked_store
+        return _checked_load, _checked_store, _plain_bits, _plain_float, _flat, _behind
     if settings.BOUNDSCHECK:
-        return kernel(_checked_load), kernel(_checked_store)
-    return _load, _store
+        return kernel(_checked_load), kernel(_checked_store), _as_bits, _as_float, kernel(_flat), kernel(_behind)
+    return _load, _store, _as_bits, _as_float, _pointer, _advance
 
 
-peek, poke = _choose()
+peek, poke, bits_of, float_of, pointer_of, advance = _choose()
+"""``bits_of(float32) -> int32`` and ``float_of(int32) -> float32`` are the same bits under another type.
+
+``pointer_of(array)`` is its data without the array's count of references, which a call with arrays counts up and
+down, atomically: more than all else that a row of values costs. ``peek``, ``poke`` and the vector functions take it
+like a one-dimensional array, which must outlive it: what a kernel itself makes may be freed after its last use as an
+array. ``advance(pointer, n)`` is the pointer to what lies n elements further on.
+"""

@@ -80,3 +80,26 @@ def encode_lanes(codes, count, lanes_log2, bits, reciprocal, states, words):  # 
     for i in range(whole - WIDTH, -1, -WIDTH):
         at -= put16(codes, i, states, i & lane_mask, words, at, bits)
     return at
+
+
+@kernel
+def encode_rows(codes, lows, count, channels, lanes_log2, bits, reciprocal, states, words):  # type: ignore[no-untyped-def]
+    """Code rows of ``channels`` values that have two codes each, backwards; see ``encode_lanes``.
+
+    Both codes of value ``i`` go to lane ``i mod lanes``. Each sixteen channels of a row are read as their ``codes``,
+    then their ``lows``. ``words`` needs room for ``2 * count + 1``.
+    """
+    at = np.int64(len(words))
+    lane_mask = np.int64((1 << lanes_log2) - 1)
+    whole = channels % WIDTH == 0 and VECTORS and lane_mask >= WIDTH - 1
+    for row in range(count - channels, -1, -channels):
+        for c in range((channels - 1) // WIDTH * WIDTH, -1, -WIDTH):
+            i = row + c
+            if whole:
+                at -= put16(lows, i, states, i & lane_mask, words, at, bits)
+                at -= put16(codes, i, states, i & lane_mask, words, at, bits)
+            else:
+                stop = row + min(channels, c + WIDTH)
+                at = put(lows, i, stop, lane_mask, bits, reciprocal, states, words, at)
+                at = put(codes, i, stop, lane_mask, bits, reciprocal, states, words, at)
+    return at

@@ -1,9 +1,10 @@
 """Sixteen lanes at a time, for CPUs with AVX-512 VBMI2: the same integers as the scalar loops, several times faster.
 
 LLVM does not turn the rANS loops into vectors by itself: it cannot know that tables and outputs do not overlap. So
-three steps are given to it as vector code (text below), which it inlines into the kernels that call them:
+four steps are given to it as vector code (text below), which it inlines into the kernels that call them:
 
     take16   decode: slot -> class << 9 | symbol -> code -> next state, refilled from the words in lane order
+    low16    decode: so many uniform bits from each lane, refilled likewise
     code16   encode: symbol -> code, and which symbols have none
     put16    encode: words out in lane order, then the next state. The quotient x // freq, below 2^22, is taken in
              float32, where its error is below 1, and put right by the remainder: the result is exact
@@ -23,6 +24,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from kvzip.coder.memory import data_of
 
 WIDTH = 16
 _NEEDED = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi2")
@@ -80,6 +83,37 @@ define weak_odr i64 @kvzip_take16(ptr %lanes, ptr %place, ptr %slots, ptr %codes
   %z = select <16 x i1> %low, <16 x i32> %filled, <16 x i32> %y
   store <16 x i32> %z, ptr %lanes, align 4
   store <16 x i32> %entry, ptr %out, align 4
+  %bitmap = bitcast <16 x i1> %low to i16
+  %n16 = call i16 @llvm.ctpop.i16(i16 %bitmap)
+  %n = zext i16 %n16 to i64
+  ret i64 %n
+}
+
+define weak_odr i64 @kvzip_low16(ptr %lanes, ptr %widths, ptr %words, ptr %out, i32 %bits) alwaysinline nounwind {
+  %x = load <16 x i32>, ptr %lanes, align 4
+  %width = load <16 x i32>, ptr %widths, align 4
+  %b0 = insertelement <16 x i32> poison, i32 %bits, i64 0
+  %b = shufflevector <16 x i32> %b0, <16 x i32> poison, <16 x i32> zeroinitializer
+  %total = shl i32 1, %bits
+  %mask1 = sub i32 %total, 1
+  %mask0 = insertelement <16 x i32> poison, i32 %mask1, i64 0
+  %mask = shufflevector <16 x i32> %mask0, <16 x i32> poison, <16 x i32> zeroinitializer
+  %keep = sub <16 x i32> %b, %width
+  %slot = and <16 x i32> %x, %mask
+  %value = lshr <16 x i32> %slot, %keep
+  store <16 x i32> %value, ptr %out, align 4
+  %lifted = shl <16 x i32> %value, %keep
+  %rest = sub <16 x i32> %slot, %lifted
+  %top = lshr <16 x i32> %x, %b
+  %shifted = shl <16 x i32> %top, %keep
+  %y = or <16 x i32> %shifted, %rest
+  %low = icmp ult <16 x i32> %y, splat (i32 65536)
+  %w16 = call <16 x i16> @llvm.masked.expandload.v16i16(ptr %words, <16 x i1> %low, <16 x i16> zeroinitializer)
+  %w = zext <16 x i16> %w16 to <16 x i32>
+  %up = shl <16 x i32> %y, splat (i32 16)
+  %filled = or <16 x i32> %up, %w
+  %z = select <16 x i1> %low, <16 x i32> %filled, <16 x i32> %y
+  store <16 x i32> %z, ptr %lanes, align 4
   %bitmap = bitcast <16 x i1> %low to i16
   %n16 = call i16 @llvm.ctpop.i16(i16 %bitmap)
   %n = zext i16 %n16 to i64
@@ -158,7 +192,7 @@ def _call(name: str, context: Any, builder: Any, kinds: Any, values: Any, pairs:
     library.add_llvm_module(module)
     arguments = []
     for at in range(0, 2 * pairs, 2):
-        data = context.make_array(kinds[at])(context, builder, values[at]).data
+        data = data_of(context, builder, kinds[at], values[at])
         arguments.append(cgutils.gep(builder, data, context.cast(builder, values[at + 1], kinds[at + 1], types.intp)))
     for at in range(2 * pairs, len(kinds)):
         arguments.append(context.cast(builder, values[at], kinds[at], types.int32))
@@ -180,6 +214,13 @@ def _take16(  # type: ignore[no-untyped-def]
 
 
 @intrinsic
+def _low16(typingctx, lanes, lane, widths, c, words, word, out, at, bits):  # type: ignore[no-untyped-def]
+    """``widths`` uniform bits from each of sixteen lanes; the number of words read."""
+    kinds = (lanes, lane, widths, c, words, word, out, at, bits)
+    return types.int64(*kinds), _maker("kvzip_low16", 4)
+
+
+@intrinsic
 def _code16(typingctx, symbols, i, place, c, codes, codes_from, out, at):  # type: ignore[no-untyped-def]
     """The codes of sixteen symbols; a bit for each that has none."""
     kinds = (symbols, i, place, c, codes, codes_from, out, at)
@@ -194,5 +235,6 @@ def _put16(typingctx, codes, i, lanes, lane, words, at, bits):  # type: ignore[n
 
 
 take16: Any = _take16
+low16: Any = _low16
 code16: Any = _code16
 put16: Any = _put16

@@ -2,6 +2,7 @@
 
 START        format version, what the source was (one dump or a directory), block size, prior, parameters
 MEMBER       a file: name, nature, size, its raw safetensors header, the extents of its data
+SHARED       what several tensors are coded by, see ``container.shared``
 BLOCK        extent and block number, XXH3-64 of the decoded values, the payload of ``blocks.codec``
 MEMBER_END   XXH3-128 of the file's bytes
 INDEX        offsets of every MEMBER and of every extent's first BLOCK; XXH3-128 of the members' digests
@@ -12,12 +13,14 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 
+from kvzip.container.inflating import inflate
 from kvzip.errors import UnsupportedError
 from kvzip.streams.extent import Extent
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_bytes, put_varint
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE = (1, 2)
 SINGLE, DIRECTORY = 0, 1
 DUMP, OTHER_FILE = 0, 1
 PRIOR = "exponents-1"
@@ -35,11 +38,12 @@ class Start:
     block_log2: int = BLOCK_BYTES_LOG2
     level: int = 0
     parameters: Parameters = field(default_factory=Parameters)
+    version: int = FORMAT_VERSION
 
     def to_bytes(self) -> bytes:
         """The payload."""
         out = bytearray()
-        put_varint(out, FORMAT_VERSION)
+        put_varint(out, self.version)
         out += bytes((self.source, self.level, self.block_log2))
         put_bytes(out, PRIOR.encode())
         self.parameters.write_to(out)
@@ -50,9 +54,9 @@ class Start:
         """Read and check the payload."""
         cursor = Cursor(payload, f"{where}: the first record")
         version = cursor.varint()
-        if version != FORMAT_VERSION:
+        if version not in READABLE:
             raise UnsupportedError(
-                f"{where}: format version {version}, this kvzip reads version {FORMAT_VERSION}; use a newer kvzip"
+                f"{where}: format version {version}, this kvzip reads up to {FORMAT_VERSION}; use a newer kvzip"
             )
         source, level, block_log2 = cursor.u8(), cursor.u8(), cursor.u8()
         prior = cursor.bytes(64)
@@ -62,7 +66,7 @@ class Start:
             raise cursor.damaged("is impossible")
         parameters = Parameters.read_from(cursor)
         cursor.finish()
-        return cls(source, block_log2, level, parameters)
+        return cls(source, block_log2, level, parameters, version)
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class Member:
         if nature > OTHER_FILE:
             raise UnsupportedError(f"{outer.where} is of a kind unknown here ({nature}); use a newer kvzip")
         deflated, length = outer.u8(), outer.varint(2 * MAX_HEADER)
-        inner = Cursor(_inflate(outer, deflated, length), outer.where)
+        inner = Cursor(inflate(outer, deflated, length), outer.where)
         header = inner.bytes(MAX_HEADER)
         extents = tuple(Extent.read_from(inner) for _ in range(inner.varint(MAX_EXTENTS)))
         inner.finish()
@@ -112,25 +116,6 @@ class Member:
         if size != whole or (nature == OTHER_FILE and header):
             raise outer.damaged("does not add up")
         return cls(name, nature, size, header, extents)
-
-
-def _inflate(outer: Cursor, deflated: int, length: int) -> bytes | memoryview:
-    rest = outer.take(outer.left)
-    if deflated > 1:
-        raise outer.damaged("is packed in an unknown way")
-    if not deflated:
-        inner: bytes | memoryview = rest
-    else:
-        machine = zlib.decompressobj()
-        try:
-            inner = machine.decompress(rest, length + 1)
-        except zlib.error:
-            raise outer.damaged("does not inflate") from None
-        if machine.unconsumed_tail or machine.unused_data or not machine.eof:
-            raise outer.damaged("does not inflate to its length")
-    if len(inner) != length:
-        raise outer.damaged("does not inflate to its length")
-    return inner
 
 
 @dataclass(frozen=True)
@@ -159,12 +144,16 @@ class BlockHead:
 
 @dataclass
 class Index:
-    """Offsets of records, for random access; ``members`` holds (offset of MEMBER, offsets of first BLOCKs)."""
+    """Offsets of records, for random access; ``members`` holds (offset of MEMBER, offsets of first BLOCKs).
+
+    Since version 2 also those of the SHARED records.
+    """
 
     members: list[tuple[int, list[int]]] = field(default_factory=list)
+    shared: list[int] = field(default_factory=list)
     digest: bytes = bytes(16)
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, version: int = FORMAT_VERSION) -> bytes:
         """The payload; offsets are written as differences, since they only grow."""
         out = bytearray()
         put_varint(out, len(self.members))
@@ -176,10 +165,16 @@ class Index:
             for value in extents:
                 put_varint(out, value - last)
                 last = value
+        if version > 1:
+            put_varint(out, len(self.shared))
+            last = 0
+            for offset in self.shared:
+                put_varint(out, offset - last)
+                last = offset
         return bytes(out + self.digest)
 
     @classmethod
-    def from_bytes(cls, payload: memoryview, where: str) -> Index:
+    def from_bytes(cls, payload: memoryview, where: str, version: int = FORMAT_VERSION) -> Index:
         """Read and check the payload."""
         cursor = Cursor(payload, f"{where}: the index")
         index = cls()
@@ -191,6 +186,10 @@ class Index:
                 last += cursor.varint(1 << 62)
                 extents.append(last)
             index.members.append((offset, extents))
+        last = 0
+        for _ in range(cursor.varint(MAX_EXTENTS) if version > 1 else 0):
+            last += cursor.varint(1 << 62)
+            index.shared.append(last)
         index.digest = bytes(cursor.take(16))
         cursor.finish()
         return index

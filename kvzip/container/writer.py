@@ -30,6 +30,10 @@ class ContainerWriter:
         payload = member.to_bytes()
         self.index.members.append((self.records.record(records.MEMBER, payload), []))
 
+    def shared(self, payload: bytes) -> None:
+        """Append what the blocks that follow may refer to."""
+        self.index.shared.append(self.records.record(records.SHARED, payload))
+
     def block(self, head: BlockHead, payload: bytes) -> None:
         """Append the next block of the file."""
         offset = self.records.record(records.BLOCK, head.to_bytes() + payload)

@@ -11,13 +11,27 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from kvzip.blocks.codec import Chain
+from kvzip.blocks.codec import Around, Chain
+from kvzip.blocks.predicted import Choice
 from kvzip.container.structures import DIRECTORY, DUMP, OTHER_FILE, SINGLE, BlockHead, Member, Start
+from kvzip.container.shared import Shared, rope_payload, tokens_payload
 from kvzip.container.writer import ContainerWriter
 from kvzip.dumps.safetensors import Header, read_header
 from kvzip.errors import DumpError, KvzipError
 from kvzip.pipeline.options import Options, Progress
 from kvzip.pipeline.schedule import ChainPool
+from kvzip.pipeline.survey import (
+    MOST_AHEAD,
+    Prefixed,
+    accepts_tokens,
+    rope_given,
+    rope_of,
+    token_source,
+    tokens_of,
+)
+from kvzip.predict.grid import grid_of
+from kvzip.predict.rope import Rope
+from kvzip.predict.tokens import Occurrences
 from kvzip.streams.describe import extents_of, opaque_bytes
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block, blocks_of, gather, slabs
@@ -80,6 +94,8 @@ class Compressor:
         self.writer = ContainerWriter(out, start)
         self.report = Report()
         self.done = 0  # bytes of values written as blocks
+        self.known = Shared()
+        self.unique: int | None = None  # the extent whose rows are the tokens themselves
 
     def add(self, source: MemberInput, pool: ChainPool[Coded]) -> None:
         """Read a file to its end and append it."""
@@ -87,6 +103,7 @@ class Compressor:
         member = self._describe(source, header)
         self.writer.member(member)
         digest = xxhash.xxh3_128(member.header)
+        self._find_tokens(source, member)
         for number, extent in enumerate(member.extents):
             self._extent(source, number, extent, pool, digest)
         for coded in pool.results(everything=True):
@@ -122,18 +139,63 @@ class Compressor:
         extents = extents_of(header, source.name or source.where, self.options.layout, symbol_bits)
         return Member(source.name, DUMP, size, header.raw, extents)
 
+    def _find_tokens(self, source: MemberInput, member: Member) -> None:
+        """Read ahead to the extent that tells the tokens, and write their record."""
+        number = token_source(member.extents) if self.options.recalls else None
+        self.unique = None
+        if number is None:
+            return
+        ahead = sum(extent.nbytes for extent in member.extents[: number + 1])
+        if ahead > MOST_AHEAD:
+            return
+        extent = member.extents[number]
+        prefix = _read(source, ahead)
+        source.file = Prefixed(prefix, source.file)  # type: ignore[assignment]
+        ids, whole = tokens_of(extent, memoryview(prefix)[ahead - extent.nbytes :])
+        if ids is not None:
+            self.known.tokens.append(Occurrences.of(ids))
+            self.writer.shared(tokens_payload(ids))
+            self.unique = number if whole and extent.dtype.name != "F32" else None
+
+    def _choose(self, number: int, extent: Extent, values: NDArray[Any], kinds: tuple[str, ...]) -> Choice | None:
+        """How to predict an extent, from the streams of its first slab; writes the records this needs."""
+        if not self.options.predicts or extent.opaque or grid_of(extent.dtype) is None:
+            return None
+        rope = None
+        if self.options.rope is not None and any(kind != "value" for kind in kinds):
+            rope = rope_given(self.options.rope, extent)
+        elif self.options.rope is None:
+            rope = rope_of(extent, values, kinds, self.known.ropes)
+        tokens = len(self.known.tokens)
+        if not tokens or not accepts_tokens(extent, len(self.known.tokens[-1].slot)):
+            tokens = 0
+        return Choice(self._rope_number(rope), tokens, unique=bool(tokens) and number == self.unique)
+
+    def _rope_number(self, rope: Rope | None) -> int:
+        if rope is None or not rope.first:
+            return 0
+        if rope not in self.known.ropes:
+            self.known.ropes.append(rope)
+            self.writer.shared(rope_payload(rope))
+        return self.known.ropes.index(rope) + 1
+
     def _extent(self, source: MemberInput, number: int, extent: Extent, pool: ChainPool[Coded], digest: Any) -> None:
         """Read an extent slab by slab and hand its blocks to the pool."""
         chains: dict[int, Chain] = {}
         checks: dict[int, Chain] = {}
         count = 0
+        choice: Choice | None = None
         for slab in slabs(extent, 1 << self.options.block_log2):
             data = _read(source, slab.nbytes)
             digest.update(data)
             values = gather(extent, slab, data)
-            for block in blocks_of(extent, slab):
-                chain = chains.get(block.chain) or self._open_chain(number, extent, block, chains)
-                twin = checks.setdefault(block.chain, self._chain(extent)) if self.options.verify else None
+            blocks = blocks_of(extent, slab)
+            if count == 0:
+                names = tuple(name for block in blocks for name in block.names)
+                choice = self._choose(number, extent, values, extent.kinds(names))
+            for block in blocks:
+                chain = chains.get(block.chain) or self._open_chain(number, extent, block, chains, choice)
+                twin = checks.setdefault(block.chain, self._chain(extent, block)) if self.options.verify else None
                 part = values[block.first : block.first + block.streams]
                 work = _Encode(chain, twin, part, block, number, count, source.where)
                 pool.submit((id(self), number, block.chain), chain.cost(block), work, block.last_of_chain)
@@ -143,11 +205,14 @@ class Compressor:
             for coded in pool.results():
                 self._write(coded)
 
-    def _chain(self, extent: Extent) -> Chain:
-        return Chain(extent, self.options.parameters, self.observe)
+    def _chain(self, extent: Extent, block: Block, choice: Choice | None = None) -> Chain:
+        around = Around(extent.kinds(block.names), self.known.ropes, self.known.tokens)
+        return Chain(extent, self.options.parameters, self.observe, around, choice)
 
-    def _open_chain(self, number: int, extent: Extent, block: Block, chains: dict[int, Chain]) -> Chain:
-        chain = chains[block.chain] = self._chain(extent)
+    def _open_chain(
+        self, number: int, extent: Extent, block: Block, chains: dict[int, Chain], choice: Choice | None
+    ) -> Chain:
+        chain = chains[block.chain] = self._chain(extent, block, choice)
         if self.observe:
             self.report.chains.append(ChainRecord(self.report.members, number, extent, block, chain))
         return chain

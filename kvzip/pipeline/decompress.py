@@ -14,9 +14,10 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from kvzip.blocks.codec import Chain
+from kvzip.blocks.codec import Around, Chain
 from kvzip.container import records
 from kvzip.container.records import Record, RecordReader
+from kvzip.container.shared import Shared
 from kvzip.container.structures import SINGLE, BlockHead, Index, Member, Start
 from kvzip.errors import ContainerError
 from kvzip.pipeline.compress import ChainRecord, Report
@@ -62,8 +63,12 @@ class _Decode:
 class ExtentDecoder:
     """Decodes the blocks of one extent, given in order, into the extent's slabs of bytes, in order."""
 
-    def __init__(self, extent: Extent, start: Start, where: str, observe: bool = False) -> None:
+    def __init__(
+        self, extent: Extent, start: Start, where: str, shared: Shared, observe: bool = False
+    ) -> None:
         self.extent, self.start, self.where, self.observe = extent, start, where, observe
+        self.shared = shared
+        self.shared_met: Callable[[Record], None] | None = None  # what to do with a SHARED record between blocks
         self.chains: dict[int, Chain] = {}
         self.opened: list[tuple[Block, Chain]] = []
         self.parts: list[NDArray[Any]] = []
@@ -79,6 +84,9 @@ class ExtentDecoder:
         """Read the extent's blocks and hand them to the pool; yield each block's offset once it is queued."""
         for count, (slab, blocks, block) in enumerate(self.plan()):
             record = reader.next()
+            while record.type == records.SHARED and self.shared_met is not None:
+                self.shared_met(record)
+                record = reader.next()
             if record.type != records.BLOCK:
                 raise reader.damaged(record.offset, "should be a block")
             head, payload = BlockHead.split(record.payload, reader.where)
@@ -92,7 +100,8 @@ class ExtentDecoder:
         """The job of one block."""
         chain = self.chains.get(block.chain)
         if chain is None:
-            chain = self.chains[block.chain] = Chain(self.extent, self.start.parameters, self.observe)
+            around = Around(self.extent.kinds(block.names), self.shared.ropes, self.shared.tokens)
+            chain = self.chains[block.chain] = Chain(self.extent, self.start.parameters, self.observe, around)
             self.opened.append((block, chain))
         if block.last_of_chain:
             del self.chains[block.chain]
@@ -136,6 +145,7 @@ class Decompressor:
     observe: bool = False
     report: Report = field(default_factory=Report)
     index: Index = field(default_factory=Index)
+    shared: Shared = field(default_factory=Shared)
 
     def run(self, threads: int) -> Report:
         """Decode every member; check index and trailer."""
@@ -151,7 +161,7 @@ class Decompressor:
         if self.opening.start.source == SINGLE and self.report.members != 1:
             raise reader.damaged(record.offset, "ends the container before its file")
         self.index.digest = digests.digest()
-        if bytes(record.payload) != self.index.to_bytes():
+        if bytes(record.payload) != self.index.to_bytes(self.opening.start.version):
             raise reader.damaged(record.offset, "does not match what came before it")
         reader.finish(record.offset)
         self.report.container_bytes = reader.offset
@@ -177,9 +187,14 @@ class Decompressor:
         self.report.members += 1
         return digest.digest()
 
+    def _meet(self, record: Record) -> None:
+        self.shared.add(record.payload, self.opening.reader.where)
+        self.index.shared.append(record.offset)
+
     def _extent(self, number: int, extent: Extent, pool: ChainPool[Decoded], sink: _Sink) -> None:
         reader = self.opening.reader
-        decoder = ExtentDecoder(extent, self.opening.start, reader.where, self.observe)
+        decoder = ExtentDecoder(extent, self.opening.start, reader.where, self.shared, self.observe)
+        decoder.shared_met = self._meet if self.opening.start.version > 1 else None
         for count, offset in enumerate(decoder.read(reader, number, pool)):
             if count == 0:
                 self.index.members[-1][1].append(offset)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kvzip.container.structures import BLOCK_BYTES_LOG2
 from kvzip.errors import OptionError
+from kvzip.predict.rope import MAX_CHANNELS, from_spec
 from kvzip.pipeline.schedule import available_threads
 from kvzip.windows.parameters import DEFAULT_LEVEL, Parameters, parameters_for
 
@@ -24,6 +25,17 @@ class Options:
     layout: str | None = None
     block_log2: int = BLOCK_BYTES_LOG2
     verify: bool = False
+    rope: str | None = None
+
+    @property
+    def predicts(self) -> bool:
+        """Whether values are coded relative to predictions."""
+        return self.level >= 2
+
+    @property
+    def recalls(self) -> bool:
+        """Whether repeated tokens are made use of."""
+        return self.level >= 3
 
     @property
     def budget(self) -> int:
@@ -40,6 +52,7 @@ class Options:
         layout: str | None = None,
         block_log2: int = BLOCK_BYTES_LOG2,
         verify: bool = False,
+        rope: str | None = None,
         **settings: float | None,
     ) -> Options:
         """Check everything a user may give; OptionError names the option and its range.
@@ -51,7 +64,11 @@ class Options:
         if not 12 <= block_log2 <= 26:
             raise OptionError(f"--block-size 2^{block_log2}: must be from 2^12 to 2^26 bytes")
         parameters = parameters_for(level, preset, **settings)
-        return cls(level, threads, parameters, layout, block_log2, verify)
+        if rope == "auto":
+            rope = None
+        if rope is not None:
+            from_spec(rope, MAX_CHANNELS)  # OptionError on a rope that makes no sense
+        return cls(level, threads, parameters, layout, block_log2, verify, rope)
 
 
 def in_flight_budget(threads: int, block_log2: int) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kvzip.container import records
 from kvzip.container.records import END_MAGIC, TRAILER, RecordReader
+from kvzip.container.shared import Shared
 from kvzip.container.structures import Index, Member
 from kvzip.dtypes import DTYPES
 from kvzip.dumps.safetensors import Header, TensorEntry, parse_header
@@ -66,6 +67,7 @@ class Reader:
         self.index = self._read_index()
         self.members = [self._read_member(offset) for offset, _ in self.index.members]
         self.headers = [self._header(member) for member in self.members]
+        self._known: Shared | None = None
         self._infos = {(i.member, i.entry.name): i for i in self._locate()}
 
     def __enter__(self) -> Reader:
@@ -123,8 +125,10 @@ class Reader:
         if info.entry.start == info.entry.stop:
             return bytearray()
         extent = self.members[info.member].extents[info.extent]
-        reader = RecordReader.at(self.file, self.where, self.index.members[info.member][1][info.extent])
-        decoder = ExtentDecoder(extent, self.start, self.where)
+        at = self.index.members[info.member][1][info.extent]
+        decoder = ExtentDecoder(extent, self.start, self.where, self._shared())
+        decoder.shared_met = lambda record: None  # they are all known
+        reader = RecordReader.at(self.file, self.where, at)  # after the shared ones: one file, one place in it
         out = bytearray()
         budget = in_flight_budget(self.threads, self.start.block_log2)
         with ChainPool[Decoded](self.threads, budget) as pool:
@@ -132,6 +136,17 @@ class Reader:
                 drain(pool, out.extend)
             drain(pool, out.extend, everything=True)
         return out
+
+    def _shared(self) -> Shared:
+        """The shared records, read once."""
+        if self._known is None:
+            self._known = Shared()
+            for offset in self.index.shared:
+                record = RecordReader.at(self.file, self.where, offset).next()
+                if record.type != records.SHARED:
+                    raise ContainerError(f"{self.where}: the index does not fit the records; the container is damaged")
+                self._known.add(record.payload, self.where)
+        return self._known
 
     def _read_index(self) -> Index:
         if not self.file.seekable():
@@ -145,7 +160,7 @@ class Reader:
         record = RecordReader.at(self.file, self.where, at).next()
         if record.type != records.INDEX:
             raise ContainerError(f"{self.where}: the trailer points to no index; the container is damaged")
-        return Index.from_bytes(record.payload, self.where)
+        return Index.from_bytes(record.payload, self.where, self.start.version)
 
     def _read_member(self, offset: int) -> Member:
         reader = RecordReader.at(self.file, self.where, offset)

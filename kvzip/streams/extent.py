@@ -60,6 +60,18 @@ class Extent:
         """Bytes of the extent in the dump."""
         return self.elements * self.itemsize
 
+    @property
+    def tokens(self) -> int:
+        """The size of the token axis, 0 if there is none."""
+        return dict(self.axes).get("token", 0)
+
+    def kinds(self, streams: tuple[int, ...]) -> tuple[str, ...]:
+        """The kinds of some streams, by number."""
+        if all(label != "kind" for label, _ in self.axes):
+            return (self.kind,) * len(streams)
+        names = list(self.stream_names())
+        return tuple(names[number].kind for number in streams)
+
     def stream_names(self) -> Iterator[StreamName]:
         """The streams in coding order: the stream axes' indices in file order, outermost slowest."""
         axes = [(label, size) for label, size in self.axes if label not in ("token", "channel")]

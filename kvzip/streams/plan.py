@@ -156,6 +156,12 @@ def gather(extent: Extent, slab: Slab, data: Any) -> NDArray[Any]:
     return np.ascontiguousarray(box.reshape(-1, box.shape[-2], box.shape[-1]))
 
 
+def gather_whole(extent: Extent, data: Any) -> NDArray[Any]:
+    """All of an extent's ``data`` as (streams, tokens, channels)."""
+    sizes = tuple(size for _, size in extent.axes)
+    return gather(extent, Slab(0, extent.nbytes, sizes, 0, extent.tokens, True), data)
+
+
 def scatter(extent: Extent, slab: Slab, streams: NDArray[Any]) -> memoryview:
     """The inverse of ``gather``: the slab's bytes."""
     if extent.opaque:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kvzip.coder import rans
 from kvzip.errors import ContainerError
-from kvzip.windows import loop
+from kvzip.windows import loop, triggers
 from kvzip.windows.classes import classify
 from kvzip.windows.estimator import CODE_SHIFT, ESCAPE, INCREMENT_START, WINDOW
 from kvzip.windows.lengths import code_lengths
@@ -62,9 +62,9 @@ class PlaneModel:
         self.codes = np.zeros((windows, 1 << CODE_SHIFT), np.uint32)
         self.slots = np.zeros((1, 1), np.uint16)
         self.span = np.tile(np.array([ESCAPE, 0], np.int64), (windows, 1))
-        self.states = np.zeros((streams, loop.STATE), np.int64)
-        self.states[:, loop.INCREMENT] = INCREMENT_START
-        self.states[:, loop.DIRTY] = (1 << self.classes) - 1
+        self.states = np.zeros((streams, triggers.STATE), np.int64)
+        self.states[:, triggers.INCREMENT] = INCREMENT_START
+        self.states[:, triggers.DIRTY] = 1
         self.vector = parameters.vector()
 
     # -- the start: classes and priors, chosen by the encoder and written into the chain's first block

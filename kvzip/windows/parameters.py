@@ -99,7 +99,7 @@ class Parameters:
         return {s.name: round(getattr(self, s.name) / s.scale, 6) for s in SETTINGS}
 
     def vector(self) -> NDArray[np.int64]:
-        """What the coding loop reads; the slots are named in ``windows.loop``."""
+        """What the coding loop reads; the slots are named in ``windows.triggers``."""
         import numpy as np  # not at the top: commands that code nothing start faster without
 
         return np.array(
@@ -145,8 +145,8 @@ assert tuple(f.name for f in fields(Parameters)) == tuple(s.name for s in SETTIN
 
 LEVELS = {
     1: Parameters(symbol_bits=8, table_bits=11),
-    2: Parameters(table_bits=11),
-    3: Parameters(sampling=0, classes=8, n_update=128),
+    2: Parameters(sampling=2, table_bits=11),
+    3: Parameters(sampling=2),
     4: Parameters(sampling=0, classes=8, n_update=64, table_bits=13, prior_weight=128),
 }
 for _level in range(5, 10):  # until prediction gives the higher levels something of their own

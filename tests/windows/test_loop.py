@@ -12,7 +12,7 @@ from twin import COUNTERS, Twin
 
 from kvzip.coder import rans
 from kvzip.errors import ContainerError
-from kvzip.windows import loop
+from kvzip.windows import loop, triggers
 from kvzip.windows.model import Coded, PlaneModel
 from kvzip.windows.parameters import Parameters
 from kvzip.windows.prior import Fields
@@ -40,7 +40,7 @@ def round_trip(symbols, tokens, channels, **options):
     coded = encoder.encode(symbols, counts, np.zeros(0, np.uint8), True)
     decoded, _ = decoder.decode(coded, counts, "test", True)
     assert np.array_equal(decoded, symbols)
-    assert np.array_equal(encoder.states[:, loop.COUNTERS], decoder.states[:, loop.COUNTERS])
+    assert np.array_equal(encoder.states[:, triggers.COUNTERS], decoder.states[:, triggers.COUNTERS])
     return encoder, coded
 
 
@@ -89,7 +89,7 @@ def check_twin(symbols, tokens, channels, carried=None, **options):
         assert back.decode(coded, tokens)[0] == block.tolist()
         for model, twin in ((encoder, forth), (decoder, back)):
             seen = [[stream.seen[name] for name in COUNTERS] for stream in twin.streams]
-            assert model.states[:, loop.COUNTERS].tolist() == seen
+            assert model.states[:, triggers.COUNTERS].tolist() == seen
     return encoder
 
 
@@ -144,7 +144,7 @@ def test_the_loop_equals_its_twin_on_anything(data):
 def test_renormalising_keeps_the_twin():
     """Half the weight a token: the increment passes its ceiling every 14 tokens, between updates and at them."""
     encoder = check_twin(bell(np.random.default_rng(0), 200 * 2), [200], 2, alpha=0.5, n_update=40)
-    assert encoder.states[0, loop.INCREMENT] < 1 << 30
+    assert encoder.states[0, triggers.INCREMENT] < 1 << 30
 
 
 @pytest.mark.parametrize("change", ["word more", "word less", "literal more", "literal less", "state", "carried"])
@@ -183,5 +183,5 @@ def test_the_size_is_near_the_entropy_of_a_stationary_source(width):
 
 def test_the_measured_length_is_the_size():
     encoder, coded = round_trip(TOPICS, [120], 8)
-    measured = encoder.states[0, loop.LENGTH] / 256 / 8
+    measured = encoder.states[0, triggers.LENGTH] / 256 / 8
     assert abs(measured - coded.size) <= 6 + measured * 0.01

@@ -1,0 +1,236 @@
+"""A block's payload where values are coded relative to predictions, both directions side by side.
+
+    kind        u8          0 goes on with the chain's prediction, 1 starts it
+    tail        varint      how many rows of zeros at the end of all streams are left out
+    if kind is 1:
+        flags   u8          1 energy | 2 rows that came before are left out
+        rope    varint      0 none, else 1 + its number: the streams of keys and latents are rotated by it
+        tokens  varint      0 none, else 1 + the number of the record of repeated tokens
+        scales  i8[2]       for each stream, see ``predict.model.scales_of``
+    lanes_log2 u8 | words varint | literals varint
+    states u32 a lane | words u16 | literals, as wide as the predicted part of a value | raw
+
+``raw`` holds the low 16 bits of F32 values, whose upper half is predicted; its last bytes ride in the start states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.coder import rans
+from kvzip.predict.grid import Grid, grid_of
+from kvzip.predict.model import Coded, ResidualModel, scales_of
+from kvzip.predict.rope import Rope
+from kvzip.predict.tokens import Occurrences
+from kvzip.streams.extent import Extent
+from kvzip.windows.parameters import Parameters
+from kvzip.wire import Cursor, put_varint
+
+CONTINUED, STARTED = 0, 1
+ENERGY, UNIQUE = 1, 2
+FLAGS = ENERGY | UNIQUE
+ROTATED = ("key", "latent", "")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a chain is predicted. ``rope`` and ``tokens`` count from 1, 0 is none; ``unique`` needs tokens."""
+
+    rope: int = 0
+    tokens: int = 0
+    unique: bool = False
+    energy: bool = True
+
+
+class Predicted:
+    """The prediction of a chain between its blocks, and the two directions of coding a block by it."""
+
+    def __init__(
+        self,
+        extent: Extent,
+        kinds: tuple[str, ...],
+        parameters: Parameters,
+        ropes: list[Rope],
+        tokens: list[Occurrences],
+    ) -> None:
+        grid = grid_of(extent.dtype)
+        assert grid is not None
+        self.grid: Grid = grid
+        self.extent, self.kinds, self.parameters = extent, kinds, parameters
+        self.ropes, self.tokens = ropes, tokens
+        self.halved = 8 * extent.itemsize != grid.bits
+        self.token = 0  # of the chain's next row
+        self.choice = Choice()
+        self.model: ResidualModel | None = None
+        self.order: NDArray[np.int64] | None = None
+        self.seen: Occurrences | None = None
+        self.store = np.zeros((0, 0, 0), np.uint16)
+
+    def encode(self, values: NDArray[Any], choice: Choice) -> bytes:
+        """The payload for ``values`` (streams, tokens, channels); ``choice`` is used if nothing was begun."""
+        streams, tokens, channels = values.shape
+        tail = _zero_rows(values)
+        rows = values[:, : tokens - tail]
+        low, top = self._halves(rows)
+        out = bytearray((CONTINUED if self.model else STARTED,))
+        put_varint(out, tail)
+        if self.model is None:
+            scales = scales_of(top, self.grid) if top.size else np.zeros((streams, 2), np.int8)
+            self._start(choice, channels, scales)
+            out.append(choice.energy * ENERGY | choice.unique * UNIQUE)
+            put_varint(out, choice.rope)
+            put_varint(out, choice.tokens)
+            out += scales.tobytes()
+        assert self.model is not None
+        kept, seen = self._kept(rows.shape[1])
+        chosen = self._ordered(top[:, kept] if kept is not None else top)
+        raw = low.reshape(-1).view(np.uint8)
+        lanes = 2 << rans.lanes_log2(chosen.size >> 1)
+        carried = raw[len(raw) - lanes :] if len(raw) >= lanes else raw[:0]
+        coded = self.model.encode(chosen.reshape(-1), chosen.shape[1], seen, carried)
+        self.token += tokens
+        out.append(coded.lanes_log2)
+        put_varint(out, len(coded.words))
+        put_varint(out, len(coded.literals))
+        left = raw[: len(raw) - len(carried)]
+        return b"".join([out, coded.states.tobytes(), coded.words.tobytes(), coded.literals.tobytes(), left.tobytes()])
+
+    def decode(self, cursor: Cursor, shape: tuple[int, int, int]) -> NDArray[Any]:
+        """The inverse of ``encode``: values of ``shape`` (streams, tokens, channels)."""
+        streams, tokens, channels = shape
+        kind = cursor.u8()
+        if kind > STARTED or (kind == CONTINUED and self.model is None):
+            raise cursor.damaged("goes on with a prediction that was not begun")
+        count = tokens - cursor.varint(tokens)
+        if kind == STARTED:
+            self._start(*self._read_start(cursor, streams, channels))
+        assert self.model is not None
+        kept, seen = self._kept(count)
+        rows = count if kept is None else int(kept.sum())
+        size = streams * rows * channels
+        lanes_log2, words, literals = cursor.u8(), cursor.varint(2 * size), cursor.varint(size)
+        if lanes_log2 > rans.MAX_LANES_LOG2:
+            raise cursor.damaged("has too many lanes")
+        width = np.dtype(f"<u{self.grid.bits // 8}")
+        coded = Coded(
+            lanes_log2,
+            np.frombuffer(cursor.take(4 << lanes_log2), "<u4"),
+            np.frombuffer(cursor.take(2 * words), "<u2"),
+            np.frombuffer(cursor.take(width.itemsize * literals), width),
+        )
+        flat, rode = self.model.decode(coded, width, rows, seen, cursor.where)
+        top = self._recalled(self._disordered(flat.reshape(streams, rows, channels)), kept, count)
+        values = np.zeros(shape, np.dtype(f"<u{self.extent.itemsize}"))
+        values[:, :count] = top
+        left = 2 * size if self.halved else 0
+        if left >= len(rode):
+            raw = np.concatenate([np.frombuffer(cursor.take(left - len(rode)), np.uint8), rode])
+        elif rode.any():
+            raise cursor.damaged("carries bytes that belong nowhere")
+        else:
+            raw = np.frombuffer(cursor.take(left), np.uint8)
+        cursor.finish()
+        if self.halved:
+            values[:, :count] = (values[:, :count] << 16) | raw.view("<u2").reshape(streams, rows, channels)
+        self.token += tokens
+        return values
+
+    # -- parts of both directions
+
+    def _start(self, choice: Choice, channels: int, scales: NDArray[np.int8]) -> None:
+        self.choice = choice
+        rope = self.ropes[choice.rope - 1] if choice.rope else None
+        self.seen = self.tokens[choice.tokens - 1] if choice.tokens else None
+        self.order = None
+        if rope is not None:
+            turned = {*rope.first, *rope.second}
+            order = [*rope.first, *rope.second, *(c for c in range(channels) if c not in turned)]
+            self.order = np.array(order, np.int64) if order != list(range(channels)) else None
+        repeats = self.seen is not None and not choice.unique
+        slots = self.seen.slots if self.seen is not None else 0
+        pairs = self.seen.pair_slots if self.seen is not None else 0
+        if choice.unique:
+            self.store = np.zeros((len(self.kinds), slots, channels), np.dtype(f"<u{self.grid.bits // 8}"))
+        self.model = ResidualModel(
+            len(self.kinds),
+            channels,
+            self.grid,
+            self.parameters,
+            rope,
+            tuple(kind in ROTATED for kind in self.kinds),
+            scales,
+            slots if repeats else 0,
+            pairs if repeats else 0,
+            choice.energy,
+        )
+
+    def _kept(self, count: int) -> tuple[NDArray[np.bool_] | None, Occurrences]:
+        """Which of the next ``count`` rows are coded (None for all), and what is known of their tokens."""
+        if self.seen is None:
+            return None, Occurrences.none(count)
+        part = self.seen.part(self.token, self.token + count)
+        if self.choice.unique:
+            kept = part.times == 0
+            return kept, Occurrences.none(int(kept.sum()))
+        return None, part
+
+    def _remember(self, top: NDArray[Any], count: int) -> None:
+        """Keep the first rows of tokens that will repeat."""
+        if self.choice.unique and self.seen is not None:
+            part = self.seen.part(self.token, self.token + count)
+            first = (part.times == 0) & (part.slot >= 0)
+            self.store[:, part.slot[first]] = top[:, first]
+
+    def _recalled(self, top: NDArray[Any], kept: NDArray[np.bool_] | None, count: int) -> NDArray[Any]:
+        """The coded rows with those between them that came before."""
+        if kept is None or self.seen is None:
+            return top
+        out = np.empty((top.shape[0], count, top.shape[2]), top.dtype)
+        out[:, kept] = top
+        self._remember(out, count)
+        out[:, ~kept] = self.store[:, self.seen.slot[self.token : self.token + count][~kept]]
+        return out
+
+    def _ordered(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Channels in the order of the rope's pairs."""
+        return np.ascontiguousarray(values if self.order is None else values[:, :, self.order])
+
+    def _disordered(self, values: NDArray[Any]) -> NDArray[Any]:
+        if self.order is None:
+            return values
+        out = np.empty_like(values)
+        out[:, :, self.order] = values
+        return out
+
+    def _halves(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The low part of the values, empty but for F32, and the part that is predicted."""
+        if not self.halved:
+            return values[:, :, :0], values
+        return (values & 0xFFFF).astype("<u2"), (values >> 16).astype("<u2")
+
+    def _read_start(self, cursor: Cursor, streams: int, channels: int) -> tuple[Choice, int, NDArray[np.int8]]:
+        """What ``encode`` wrote where a prediction starts."""
+        flags = cursor.u8()
+        rope, tokens = cursor.varint(len(self.ropes)), cursor.varint(len(self.tokens))
+        scales = np.frombuffer(cursor.take(2 * streams), np.int8).reshape(streams, 2)
+        unique = bool(flags & UNIQUE)
+        if flags & ~FLAGS or (unique and (self.halved or not tokens)) or abs(scales.astype(int)).max(initial=0) > 120:
+            raise cursor.damaged("starts a prediction in an impossible way")
+        used = self.ropes[rope - 1] if rope else None
+        if used is not None and max(*used.first, *used.second, 0) >= channels:
+            raise cursor.damaged("names a rope for wider rows")
+        if tokens and (len(self.tokens[tokens - 1].slot) != self.extent.tokens or self.token):
+            raise cursor.damaged("names the tokens of another dump")
+        return Choice(rope, tokens, unique, bool(flags & ENERGY)), channels, scales
+
+
+def _zero_rows(values: NDArray[Any]) -> int:
+    """How many rows of zeros all streams of (streams, tokens, channels) end in."""
+    if values[:, -1:].any():
+        return 0
+    alive = np.flatnonzero(values.any(axis=(0, 2)))
+    return int(values.shape[1] - 1 - (alive[-1] if len(alive) else -1))

@@ -1,0 +1,86 @@
+"""What several tensors are coded by, each in a record of its own: ropes, and which tokens repeat.
+
+    kind         u8          1 a rope (``predict.rope``), 2 tokens
+    tokens:      count varint | deflated u8 | length varint | inner, deflated if that is shorter
+                 inner: for each token a varint, 0 if its row is new, else 1 + its id
+
+Records are numbered from 0 within their kind, over the whole container; a block names one by its number + 1.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kvzip.container.inflating import inflate
+from kvzip.errors import UnsupportedError
+from kvzip.predict.rope import Rope
+from kvzip.wire import Cursor, put_varint
+
+if TYPE_CHECKING:
+    from kvzip.predict.tokens import Ints, Occurrences
+
+ROPE, TOKENS = 1, 2
+MAX_TOKENS = 1 << 27  # the inner text of a record is below 2^28 bytes
+
+
+@dataclass
+class Shared:
+    """The shared records of a container so far."""
+
+    ropes: list[Rope] = field(default_factory=list)
+    tokens: list[Occurrences] = field(default_factory=list)
+
+    def add(self, payload: memoryview, where: str) -> None:
+        """Take in a record. ContainerError or UnsupportedError if it makes no sense."""
+        cursor = Cursor(payload, f"{where}: a shared record")
+        kind = cursor.u8()
+        if kind == ROPE:
+            self.ropes.append(Rope.read_from(cursor))
+            cursor.finish()
+        elif kind == TOKENS:
+            self.tokens.append(_read_tokens(cursor))
+        else:
+            raise UnsupportedError(f"{cursor.where} is of a kind unknown here ({kind}); use a newer kvzip")
+
+
+def rope_payload(rope: Rope) -> bytes:
+    """A rope's record."""
+    out = bytearray((ROPE,))
+    rope.write_to(out)
+    return bytes(out)
+
+
+def tokens_payload(ids: Ints) -> bytes:
+    """The record of a dump's token ids, numbered by first appearance."""
+    inner = bytearray()
+    known = 0
+    for token in ids.tolist():
+        put_varint(inner, 0 if token == known else token + 1)
+        known += token == known
+    packed = zlib.compress(inner, 9)
+    out = bytearray((TOKENS,))
+    put_varint(out, len(ids))
+    out.append(int(len(packed) < len(inner)))
+    put_varint(out, len(inner))
+    return bytes(out + (packed if len(packed) < len(inner) else inner))
+
+
+def _read_tokens(cursor: Cursor) -> Occurrences:
+    import numpy as np  # not at the top: listing a container needs no arrays
+
+    from kvzip.predict.tokens import Occurrences
+
+    count, deflated, length = cursor.varint(MAX_TOKENS), cursor.u8(), cursor.varint(1 << 28)
+    inner = Cursor(inflate(cursor, deflated, length), cursor.where)
+    if length < count:
+        raise cursor.damaged("does not add up")
+    ids = np.empty(count, np.int32)
+    known = 0
+    for at in range(count):
+        said = inner.varint(known)
+        ids[at] = said - 1 if said else known
+        known += not said
+    inner.finish()
+    return Occurrences.of(ids)

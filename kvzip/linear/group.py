@@ -1,0 +1,132 @@
+"""The state of one group, and its two directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.linear import loop
+from kvzip.linear.columns import Group
+from kvzip.linear.mixing import KINDS, SLOTS, A
+from kvzip.linear.panel import SIDE, TILE
+from kvzip.linear.quantile import COUNT_ROW, COUNTS, INVERSE_ROW, PRIOR, ROW, UNIT, invert, start_table
+from kvzip.linear.range64 import encode_symbols
+from kvzip.linear.repeats import LEVELS, Memory
+from kvzip.linear.settings import Settings
+from kvzip.linear.state import Columns, Recursion, Symbols
+from kvzip.linear.symbols import Alphabet
+
+
+def _floats(count: int, value: float = 0.0) -> NDArray[np.float32]:
+    """Floats that start at a cache line, as tiles should."""
+    raw = np.zeros(4 * count + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    out: NDArray[np.float32] = raw[start : start + 4 * count].view(np.float32)
+    if value:
+        out[:] = value
+    return out
+
+
+def _recursion(blocks: int, limit: int, delta: float) -> Recursion:
+    tiles = sum(blocks - b for b in range(min(limit, blocks)))
+    parts = [_floats(SIDE * blocks) for _ in range(5)]
+    return Recursion(_floats(TILE * tiles + TILE), *parts, _floats(SIDE * blocks, delta))
+
+
+class GroupCoder:
+    """Codes the columns of one group, token after token."""
+
+    def __init__(self, group: Group, alphabet: Alphabet, base_columns: int, settings: Settings) -> None:
+        own = len(group.source)
+        self.own = own
+        self.stride = -(-base_columns // settings.most_base) if base_columns and settings.most_base else 1
+        count = -(-base_columns // self.stride) if settings.most_base else 0
+        base_blocks = -(-(1 + count) // SIDE)
+        blocks = base_blocks + own // SIDE
+        both = settings.two and count > 0
+        back = (base_blocks - 1) * SIDE
+        limit = min(blocks, settings.most_rows // SIDE) if settings.most_rows else blocks
+        delta = settings.delta_base if count else settings.delta
+        self.one = _recursion(blocks, limit, delta)
+        self.two = _recursion(own // SIDE + 1, blocks, settings.delta) if both else _recursion(1, 1, 1.0)
+        fields = {name: _floats(own) for name in Columns._fields}
+        fields["y"] = _floats(SIDE * blocks)
+        fields["inverse"][:] = 1.0
+        self.cols = Columns(**fields)
+        symbols = len(alphabet.values)
+        table = np.tile(start_table(symbols), 2)
+        counts = np.zeros((2, 2, COUNT_ROW), np.int64)
+        counts[:, 0] = PRIOR * UNIT
+        shape = [23 - alphabet.mantissa, alphabet.offset, alphabet.half, symbols // 2, 0, symbols // 2 - 1, 0]
+        self.sym = Symbols(
+            alphabet.values, alphabet.edges, np.array(shape, np.int64),
+            np.array([alphabet.least, min(alphabet.step, 1e30)], np.float32), table, _floats(2 * INVERSE_ROW), counts.reshape(-1), np.zeros(COUNT_ROW, np.int64),
+            np.zeros(own, np.int32), np.zeros(own, np.int32),
+        )  # fmt: skip
+        self.refresh_inverse()
+        slots = settings.slots if settings.repeats else 1
+        self.memory = Memory(
+            _floats(slots * own), np.full(slots, -1, np.int64), np.zeros(slots, np.int64), _floats(LEVELS * own),
+            _floats(LEVELS * own), _floats(LEVELS * own), _floats(LEVELS * own), _floats(LEVELS * own, 1.0),
+            _floats(own, 1.0), np.zeros(LEVELS, np.int64),
+        )  # fmt: skip
+        self.kinds = np.concatenate([np.zeros((base_blocks, 3), np.int64), group.kinds])
+        self.kind_of = group.kind_of
+        self.history = np.zeros((loop.START, own), np.float32)
+        self.base_history = np.zeros((loop.START, count), np.float32)
+        self.centres = np.zeros(count)
+        self.inverses = np.zeros(count)
+        self.angle = np.tile(np.array([1.0, 0.0]), (group.pairs, 1))
+        self.turn = group.turn
+        self.rates = np.array([1 / min(settings.energy_start + i, settings.energy_memory) for i in range(1, own + 1)],
+                              np.float32)  # fmt: skip
+        self.shares = np.array([UNIT // (i + 1) for i in range(COUNTS)], np.int64)
+        whole = [blocks, base_blocks, limit, back, both, group.pairs, own, settings.repeats, self.stride, settings.count_every]
+        self.whole = np.array(whole, np.int64)
+        keep = settings.keep_base if count else settings.keep
+        self.real = np.array([keep, settings.weight_floor, settings.weight_ceiling, settings.rate, settings.keep, settings.surprise, 0.0],
+                             np.float32)  # fmt: skip
+        self.starts = self.freqs = np.empty(0, np.uint32)
+        self.constant = _floats(SIDE)
+        self.constant[0] = 1.0
+        self.spare = _floats(SIDE)
+        self.means = np.zeros(own)
+        self.devs = np.zeros(own)
+        self.mix = np.zeros(KINDS * SLOTS)
+        self.mix[A::SLOTS] = 1.0
+        self.counters = np.array([0, 8], np.int64)
+
+    def refresh_inverse(self) -> None:
+        """Make the decoder's guesses fit the distributions."""
+        for kind in range(2):
+            invert(self.sym.table, kind * ROW, self.sym.inverse, kind * INVERSE_ROW)
+
+    def _run(self, decoding: bool, k: Any, base: Any, ids: Any, words: Any) -> tuple[Any, Any, int]:
+        if len(self.starts) < 2 * k.size:  # a channel that seems constant takes two symbols
+            self.starts = np.empty(2 * k.size, np.uint32)
+            self.freqs = np.empty(2 * k.size, np.uint32)
+        starts, freqs = self.starts, self.freqs
+        _, count = loop.run(
+            decoding, k.reshape(-1), len(k), base, ids, self.one, self.two, self.cols, self.sym, self.memory, self.kinds,
+            self.kind_of, self.history, self.base_history, self.centres, self.inverses, self.angle, self.turn,
+            self.rates, self.shares, self.whole, self.real, self.counters, self.constant,
+            self.spare, self.means, self.devs, self.mix, words, starts, freqs,
+        )  # fmt: skip
+        return starts, freqs, count
+
+    def encode(self, k: NDArray[np.uint16], base: NDArray[np.float32], ids: NDArray[np.int64]) -> bytes:
+        """Code rows of ordered integers."""
+        starts, freqs, count = self._run(False, k, base, ids, np.zeros(4, np.uint32))
+        words = np.empty(count + 4, np.uint32)
+        at = encode_symbols(starts, freqs, count, words)
+        return words[at:].astype("<u4").tobytes()
+
+    def decode(self, payload: bytes, tokens: int, base: NDArray[np.float32], ids: NDArray[np.int64]) -> Any:
+        """Rows of ordered integers; anything at all if the payload is not what ``encode`` made."""
+        words = np.zeros(max(4, -(-len(payload) // 4)) + 1, "<u4")
+        words.view(np.uint8)[: len(payload)] = np.frombuffer(payload, np.uint8)
+        k = np.empty((tokens, self.own), np.uint16)
+        self._run(True, k, base, ids, words.astype(np.uint32))
+        return k

@@ -1,0 +1,151 @@
+"""A layer's coder: streams in, one payload out, and back. Successive calls continue the same tokens.
+
+    payload    mode 1 byte (0 coded, 1 as it is) | scale 1 byte (signed) | for each group its length, 4 bytes
+               the groups | the lower halves of 32-bit floats
+
+A block that coding would not shrink is written as it is; both sides still learn from it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.dtypes import Dtype
+from kvzip.linear.columns import Group, Rope, make_groups, unrotate
+from kvzip.linear.group import GroupCoder
+from kvzip.linear.settings import Settings
+from kvzip.linear.symbols import alphabet, arrange, choose_scale, restore
+
+CODED, PLAIN = 0, 1
+Bits = NDArray[np.unsignedinteger[Any]]
+
+
+class LayerCoder:
+    """Codes all streams of one layer together, in either direction (one object for one direction)."""
+
+    def __init__(
+        self,
+        dtype: Dtype,
+        kinds: Sequence[str],
+        channels: Sequence[int],
+        ropes: Sequence[Rope | None],
+        base_columns: int = 0,
+        settings: Settings | None = None,
+    ) -> None:
+        self.dtype = dtype
+        self.kinds = tuple(kinds)
+        self.channels = tuple(channels)
+        self.settings = settings or Settings()
+        self.base_columns = base_columns
+        self.groups = make_groups(kinds, channels, ropes)
+        self.columns_out = sum(channels)
+        self._coders: list[GroupCoder] = []
+        self._scale: int | None = None
+        self._angles = [np.tile(np.array([1.0, 0.0]), (group.pairs, 1)) for group in self.groups]
+        self._plain = alphabet(dtype, 0)
+        self._sign = 1 << (self._plain.width - 1)
+        self._starts = [sum(self.channels[:i]) for i in range(len(self.channels))]
+        self._unsigned = np.dtype(f"<u{dtype.bits // 8}")
+
+    def _begin(self, scale: int) -> None:
+        if self._scale is None:
+            self._scale = scale
+            self._alphabet = alphabet(self.dtype, scale)
+            self._coders = [
+                GroupCoder(group, self._alphabet, self.base_columns, self.settings) for group in self.groups
+            ]
+
+    def _gather(self, values: Sequence[Bits], group: Group) -> NDArray[np.uint16]:
+        """Ordered integers of a group's columns."""
+        rows = np.empty((len(values[0]), len(group.source)), np.uint16)
+        rows[:, group.source < 0] = 0
+        for part, start in zip(values, self._starts, strict=True):
+            arrange(np.ascontiguousarray(part), self._plain.raw, self._sign, group.column_of, start, rows)
+        return rows
+
+    def _side(self, tokens: int, base: Any, ids: Any) -> tuple[Any, Any]:
+        if base is None:
+            base = np.zeros((tokens, self.base_columns), np.float32)
+        if ids is None:
+            ids = np.full(tokens, -1)
+        return np.ascontiguousarray(base, np.float32), np.ascontiguousarray(ids, np.int64)
+
+    def encode(
+        self, values: Sequence[Bits], base: NDArray[np.float32] | None = None, ids: NDArray[np.int32] | None = None
+    ) -> bytes:
+        """Code the next tokens: one (tokens, channels) array of bits for each stream."""
+        tokens = len(values[0])
+        if self._scale is None:
+            self._begin(choose_scale(values[-1], self.dtype))
+        parts = self._code(values, base, ids)
+        head = struct.pack("<Bb", CODED, self._scale) + b"".join(struct.pack("<I", len(part)) for part in parts)
+        if self._plain.raw:
+            parts += [(np.asarray(part) & np.uint32(0xFFFF)).astype("<u2").tobytes() for part in values]
+        payload = head + b"".join(parts)
+        if len(payload) > 2 + tokens * sum(self.channels) * self.dtype.bits // 8:
+            plain = [np.ascontiguousarray(part, self._unsigned).tobytes() for part in values]
+            return struct.pack("<Bb", PLAIN, self._scale) + b"".join(plain)
+        return payload
+
+    def _code(self, values: Sequence[Bits], base: Any, ids: Any) -> list[bytes]:
+        base, ids = self._side(len(values[0]), base, ids)
+        pairs = zip(self.groups, self._coders, strict=True)
+        return [coder.encode(self._gather(values, group), base, ids) for group, coder in pairs]
+
+    def decode(
+        self,
+        payload: bytes,
+        tokens: int,
+        base: NDArray[np.float32] | None = None,
+        ids: NDArray[np.int32] | None = None,
+    ) -> list[Bits]:
+        """The next tokens. A payload that ``encode`` did not make gives some values or other, never an error."""
+        payload = bytes(payload)
+        mode, scale = struct.unpack("<Bb", payload[:2].ljust(2, b"\0"))
+        self._begin(max(-120, min(120, scale)))
+        if mode != PLAIN:
+            return self._decode_groups(payload, tokens, base, ids)
+        at = 2
+        values = []
+        for channels in self.channels:
+            size = tokens * channels * self._unsigned.itemsize
+            flat = np.frombuffer(payload[at : at + size].ljust(size, b"\0"), self._unsigned)
+            values.append(flat.astype(self._unsigned.newbyteorder("=")).reshape(tokens, channels))
+            at += size
+        self._code(values, base, ids)
+        for coder in self._coders:
+            coder.refresh_inverse()
+        return values
+
+    def _decode_groups(self, payload: bytes, tokens: int, base: Any, ids: Any) -> list[Bits]:
+        base, ids = self._side(tokens, base, ids)
+        count = len(self.groups)
+        lengths = struct.unpack(f"<{count}I", payload[2 : 2 + 4 * count].ljust(4 * count, b"\0"))
+        at = 2 + 4 * count
+        values: list[Bits] = [np.empty((tokens, c), self._unsigned.newbyteorder("=")) for c in self.channels]
+        for group, coder, length in zip(self.groups, self._coders, lengths, strict=True):
+            rows = coder.decode(payload[at : at + length], tokens, base, ids)
+            for part, start in zip(values, self._starts, strict=True):
+                restore(rows, self._plain.raw, self._sign, group.column_of, start, part)
+            at += length
+        if self._plain.raw:
+            for part in values:
+                size = 2 * part.size
+                part |= np.frombuffer(payload[at : at + size].ljust(size, b"\0"), "<u2").reshape(part.shape)
+                at += size
+        return values
+
+    def columns(self, values: Sequence[Bits]) -> NDArray[np.float32]:
+        """The next layer's base: keys before RoPE and values. Successive calls continue the same tokens."""
+        parts = []
+        for group, angle in zip(self.groups, self._angles, strict=True):
+            floats = self._plain.values[self._gather(values, group)]
+            out = np.empty_like(floats)
+            unrotate(floats, group.pairs, angle, group.turn, out)
+            parts.append(out[:, group.source >= 0])
+        return np.ascontiguousarray(np.concatenate(parts, axis=1))

@@ -1,0 +1,67 @@
+"""The arrays a group of columns is coded with, as tuples that kernels take apart by name.
+
+A group's columns, each of 16 and its multiples: the constant and the base | keys in RoPE pairs | other keys | values.
+Arrays over all columns have the length ``16 * blocks``; arrays over own columns start at the first own block.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+class Recursion(NamedTuple):
+    """Recursive least squares: what one sweep reads and writes. ``lower`` holds tiles of 16 x 16, see ``panel``."""
+
+    lower: Floats  # row block after row block, each from its diagonal tile on
+    x: Floats  # what of the last token's column is not yet explained
+    p: Floats  # the prediction of this token's column so far
+    e: Floats  # residuals of the last token
+    g: Floats  # their gains
+    n: Floats  # residuals of this token
+    d: Floats  # energies of the residuals
+
+
+class Columns(NamedTuple):
+    """What turns a prediction of an own column into a mean and a deviation, and learns from the value."""
+
+    y: Floats  # all columns: this token, normalised
+    centre: Floats
+    spread: Floats
+    inverse: Floats  # 1 / spread
+    scale: Floats  # mean = scale * p + shift
+    other: Floats  # + other * p of the second recursion
+    shift: Floats
+    deviation: Floats
+    precision: Floats  # 1 / deviation
+    slope: Floats  # of a pair's second value on its first one's residual, at the pair's first column
+    cosine: Floats
+    sine: Floats
+    variance: Floats
+    cross: Floats  # covariance of a pair, at its first column
+    residual: Floats
+    value: Floats
+    mixed: Floats  # residual of the two recursions' mixture
+
+
+class Symbols(NamedTuple):
+    """The alphabet, the distributions (one each for keys and values), and the runs of constant channels."""
+
+    values: Floats
+    edges: Floats
+    shape: Ints  # mantissa shift, offset, half, sign, raw bits, greatest magnitude
+    linear: Floats  # least normal number, patterns per unit below it
+    table: NDArray[np.int32]
+    inverse: Floats
+    counts: Ints
+    work: Ints
+    last: NDArray[np.int32]  # of each own column: the last k
+    run: NDArray[np.int32]  # how often it was the same
+
+
+SHIFT, OFFSET, HALF, SIGN, RAW, GREATEST, TOP = range(7)

@@ -1,0 +1,1 @@
+"""Predictors: what a value is likely to be, from what the decoder already has."""

@@ -1,0 +1,192 @@
+"""The predictor and the windows of a chain's streams between its blocks, and both directions of coding with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.coder import rans
+from kvzip.coder.lanes import WIDTH
+from kvzip.errors import ContainerError
+from kvzip.predict import loop, steps
+from kvzip.predict.energy import USUAL_START
+from kvzip.predict.grid import Grid, groups_of
+from kvzip.predict.prior import fill
+from kvzip.predict.rope import Rope
+from kvzip.predict.tokens import Occurrences
+from kvzip.predict.turning import turn_tokens
+from kvzip.windows import triggers
+from kvzip.windows.estimator import CODE_SHIFT, ESCAPE, INCREMENT_START, WINDOW
+from kvzip.windows.lengths import code_lengths
+from kvzip.windows.parameters import Parameters
+
+
+SCALE_ROWS = 16  # rows looked at for where variances start
+LEAST_WARMUP = 128  # tokens: the prior is trained, and tables of so many contexts are dear
+
+
+@cache
+def _reciprocals(bits: int) -> NDArray[np.uint64]:
+    return rans.reciprocals(bits)
+
+
+@cache
+def _lengths(bits: int) -> NDArray[np.int64]:
+    return code_lengths(bits)
+
+
+@dataclass
+class Coded:
+    """One run: final lane states, words and literals, in the order they are written."""
+
+    lanes_log2: int
+    states: NDArray[np.uint32]
+    words: NDArray[np.uint16]
+    literals: NDArray[Any]
+
+
+class ResidualModel:
+    """Prediction state and windows of ``streams`` streams of ``channels`` channels, the rope's pairs first.
+
+    ``rotated`` says for each stream whether the rope applies to it; ``scales`` is what ``scales_of`` found.
+    """
+
+    def __init__(
+        self,
+        streams: int,
+        channels: int,
+        grid: Grid,
+        parameters: Parameters,
+        rope: Rope | None = None,
+        rotated: tuple[bool, ...] = (),
+        scales: NDArray[np.int8] | None = None,
+        slots: int = 0,
+        pair_slots: int = 0,
+        use_energy: bool = True,
+    ) -> None:
+        self.streams, self.channels, self.grid, self.parameters = streams, channels, grid, parameters
+        self.use_energy = use_energy
+        self.cos = np.array(rope.cos if rope else (), np.float64)
+        self.sin = np.array(rope.sin if rope else (), np.float64)
+        self.angle = np.stack([np.ones(len(self.cos)), np.zeros(len(self.cos))])
+        self.token = 0
+        self.groups, self.padded = groups_of(channels, len(self.cos))
+        self.turned = np.zeros(streams, np.int64)  # groups of first channels of rotated pairs, by stream
+        self.turned[: len(rotated)] = [-(-len(self.cos) // WIDTH) * turns for turns in rotated]
+        self.live = np.zeros(self.padded, np.int32)
+        for place, _, count in self.groups.tolist():
+            self.live[place : place + count] = -1
+        averages = np.zeros((streams, steps.AVERAGES, self.padded), np.float32)
+        if scales is not None:
+            averages[:, steps.VAR_NEW] = np.ldexp(np.float32(1), scales[:, :1].astype(np.int32))
+            averages[:, steps.START] = np.ldexp(np.float32(1), scales[:, 1:].astype(np.int32))
+        averages[:, steps.ONES] = 1
+        self.averages = averages.reshape(streams, -1)
+        self.gains = np.ones((streams, steps.GAINS * self.padded), np.float32)
+        self.gains[:, : steps.FACTOR * self.padded] = 0
+        self.memory = np.zeros((streams, slots * self.padded), np.float32)
+        self.pair_memory = np.zeros((streams, pair_slots * self.padded), np.float32)
+        self.learned = np.zeros((streams, steps.LEARNED), np.int64)
+        self.learned[:, steps.USUAL] = USUAL_START << 8
+        contexts = grid.contexts
+        windows = streams * contexts
+        self.counts = np.zeros((windows, WINDOW), np.int64)
+        self.probs = np.zeros((windows, WINDOW), np.int64)
+        self.codes = np.zeros((windows, 1 << CODE_SHIFT), np.uint32)
+        self.slots = np.zeros((1, 1), np.uint16)
+        self.span = np.tile(np.array([ESCAPE, 0], np.int64), (windows, 1))
+        self.touched = np.ones((streams, contexts), np.uint8)
+        self.states = np.zeros((streams, triggers.STATE), np.int64)
+        self.states[:, triggers.INCREMENT] = INCREMENT_START
+        self.states[:, triggers.DIRTY] = 1
+        fill(self.counts.reshape(streams, contexts, WINDOW), grid, parameters.prior_weight)
+        self.prior = self.counts.copy() if parameters.drift else self.counts[:1]
+        self.vector = parameters.vector()
+        self.vector[triggers.WARMUP] = max(LEAST_WARMUP, parameters.warmup)
+
+    def encode(
+        self, values: NDArray[Any], tokens: int, seen: Occurrences, carried: NDArray[np.uint8], measure: bool = False
+    ) -> Coded:
+        """Code flat values, stream after stream. ``carried`` (2 bytes a lane, or none) rides in the start states."""
+        count = len(values)
+        values = np.append(values, np.zeros(WIDTH, values.dtype))
+        literals = np.empty(count + 1, values.dtype)
+        out = np.empty(2 * (count + WIDTH), np.uint32)
+        unused = np.zeros(1, np.uint32)
+        arguments = self._arguments(values, tokens, seen, measure)
+        used, _ = loop.encode_run(*arguments, literals, out, unused, 0, np.zeros(1, np.uint16), 0)
+        bits = self.parameters.table_bits
+        lanes_log2 = rans.lanes_log2(count >> 1)
+        states = np.full(1 << lanes_log2, rans.LANE_FLOOR, np.uint32)
+        if len(carried):
+            states += carried.view("<u2")
+        words = np.empty(2 * count + 1, np.uint16)
+        first = rans.encode_rows(
+            out, out[count + WIDTH :], count, self.channels, lanes_log2, bits, _reciprocals(bits), states, words
+        )
+        return Coded(lanes_log2, states, words[first:], literals[:used])
+
+    def decode(
+        self, coded: Coded, dtype: Any, tokens: int, seen: Occurrences, where: str, measure: bool = False
+    ) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+        """The values, flat, and the bytes carried by the start states."""
+        values = np.zeros(self.streams * tokens * self.channels + WIDTH, dtype)
+        lanes = coded.states.copy()
+        if len(lanes) and int(lanes.min()) < rans.LANE_FLOOR:
+            raise ContainerError(f"{where} holds a lane below its floor; the container is damaged")
+        if self.slots.shape[1] == 1:
+            self.slots = np.zeros((len(self.counts) + 1, 1 << self.parameters.table_bits), np.uint16)
+            self.touched[:] = 1
+        literals, words = loop.decode_run(
+            *self._arguments(values, tokens, seen, measure),
+            np.append(coded.literals, np.zeros(1, dtype)),
+            np.empty(0, np.uint32),
+            lanes,
+            coded.lanes_log2,
+            np.concatenate([coded.words, np.zeros(2 * self.channels + 16, np.uint16)]),
+            len(coded.words),
+        )
+        carried = lanes - np.uint32(rans.LANE_FLOOR)
+        spent = (literals, words) == (len(coded.literals), len(coded.words))
+        if not spent or int(carried.max()) >= rans.LANE_FLOOR:
+            raise ContainerError(f"{where} does not decode to its end; the container is damaged")
+        return values[:-WIDTH], carried.astype("<u2").view(np.uint8)
+
+    def _arguments(self, values: NDArray[Any], tokens: int, seen: Occurrences, measure: bool) -> tuple[object, ...]:
+        width = WIDTH * int(self.turned.max())
+        turn = np.zeros(tokens * 2 * width, np.float32)
+        if width:
+            turn_tokens(self.cos, self.sin, self.angle, self.token, tokens, width, turn)
+        self.token += tokens
+        return (
+            values, self.streams, tokens, self.channels, self.groups, self.padded, self.turned, turn, seen.slot,
+            seen.times, seen.pair, seen.pair_times, self.use_energy, self.grid.vector(), self.averages, self.gains,
+            self.memory, self.pair_memory, self.learned, self.live, np.zeros(steps.WORK_ROWS * self.padded, np.float32),
+            np.zeros(4 * self.padded, np.int32), np.zeros(2 * self.padded, np.uint32),
+            np.zeros(self.padded, np.uint8), self.counts, self.prior, self.probs, self.codes, self.slots, self.span, self.touched, self.grid.contexts, self.states, self.vector,
+            _lengths(self.parameters.table_bits), measure,
+        )  # fmt: skip
+
+
+def scales_of(values: NDArray[Any], grid: Grid) -> NDArray[np.int8]:
+    """Where the variances of each stream of (streams, tokens, channels) start: log2 of the mean square of its first
+    row, and of half the mean square of the differences between its first rows; (streams, 2) int8."""
+    head = numbers_of(values[:, :SCALE_ROWS], grid)
+    first = np.mean(head[:, 0] ** 2, axis=1)
+    steps_ = np.mean(np.diff(head, axis=1) ** 2, axis=(1, 2)) / 2 if head.shape[1] > 1 else first
+    logs = np.log2(np.maximum(np.stack([first, steps_], axis=1), 2.0**-99))
+    return np.clip(np.round(logs), -99, 119).astype(np.int8)
+
+
+def numbers_of(values: NDArray[Any], grid: Grid) -> NDArray[np.float64]:
+    """Values as numbers for the encoder's choices; what is huge or no number counts as 0."""
+    code = values.astype(np.int64) & ((1 << (grid.bits - 1)) - 1)
+    exponent = code >> grid.mantissa
+    fraction = (code & ((1 << grid.mantissa) - 1)) + np.where(exponent > 0, 1 << grid.mantissa, 0)
+    size = np.ldexp(fraction.astype(np.float64), np.maximum(exponent, 1) - grid.bias - grid.mantissa)
+    size = np.where(size < 2.0**60, size, 0.0)
+    return np.where(values >> (grid.bits - 1) & 1, -size, size)
