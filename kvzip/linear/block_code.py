@@ -13,6 +13,7 @@ from kvzip.coder.memory import peek, poke
 from kvzip.linear.bits import pasted
 from kvzip.linear.panel import SIDE, TILE, panel16, row16
 from kvzip.linear.quantile import INVERSE_ROW, ROW
+from kvzip.linear.state import ABSURDITIES
 from kvzip.linear.symbol_code import code
 
 ABSURD = np.float32(1e4)  # of a normalised value: such values leave the statistics alone
@@ -104,6 +105,7 @@ def code_pairs(decoding, k, row, place, count, one, two, both, tiles, cols, sym,
         if not (abs(ya) < ABSURD and abs(yb) < ABSURD):
             ya, yb, va, vb = peek(one.p, j), peek(one.p, j + 1), ma, mb
             z1 = z2 = ONE
+            poke(sym.shape, ABSURDITIES, peek(sym.shape, ABSURDITIES) + 2)
         poke(cols.residual, o, va - ma)
         poke(cols.residual, o + 1, vb - mb)
         poke(cols.value, o, va)
@@ -147,6 +149,7 @@ def code_singles(decoding, k, row, place, count, one, two, both, tiles, cols, sy
         y = (v - peek(cols.centre, o)) * peek(cols.inverse, o)
         if not abs(y) < ABSURD:
             y, v, z = peek(one.p, j), m, ONE
+            poke(sym.shape, ABSURDITIES, peek(sym.shape, ABSURDITIES) + 1)
         poke(cols.residual, o, v - m)
         poke(cols.value, o, v)
         poke(cols.y, j, y)

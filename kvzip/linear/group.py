@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kvzip.linear import loop
 from kvzip.linear.columns import Group
-from kvzip.linear.mixing import KINDS, SLOTS, A
+from kvzip.linear.mixing import SLOTS, A
 from kvzip.linear.panel import SIDE, TILE
 from kvzip.linear.quantile import COUNT_ROW, COUNTS, INVERSE_ROW, PRIOR, ROW, UNIT, invert, start_table
 from kvzip.linear.range64 import encode_symbols
@@ -38,7 +38,9 @@ def _recursion(blocks: int, limit: int, delta: float) -> Recursion:
 class GroupCoder:
     """Codes the columns of one group, token after token."""
 
-    def __init__(self, group: Group, alphabet: Alphabet, base_columns: int, settings: Settings) -> None:
+    def __init__(
+        self, group: Group, alphabet: Alphabet, base_columns: int, settings: Settings, variance: float
+    ) -> None:
         own = len(group.source)
         self.own = own
         self.stride = -(-base_columns // settings.most_base) if base_columns and settings.most_base else 1
@@ -54,12 +56,13 @@ class GroupCoder:
         fields = {name: _floats(own) for name in Columns._fields}
         fields["y"] = _floats(SIDE * blocks)
         fields["inverse"][:] = 1.0
+        fields["variance"][:] = variance
         self.cols = Columns(**fields)
         symbols = len(alphabet.values)
         table = np.tile(start_table(symbols), 2)
         counts = np.zeros((2, 2, COUNT_ROW), np.int64)
         counts[:, 0] = PRIOR * UNIT
-        shape = [23 - alphabet.mantissa, alphabet.offset, alphabet.half, symbols // 2, 0, symbols // 2 - 1, 0]
+        shape = [23 - alphabet.mantissa, alphabet.offset, alphabet.half, symbols // 2, symbols // 2 - 1, 0]
         self.sym = Symbols(
             alphabet.values, alphabet.edges, np.array(shape, np.int64),
             np.array([alphabet.least, min(alphabet.step, 1e30)], np.float32), table, _floats(2 * INVERSE_ROW), counts.reshape(-1), np.zeros(COUNT_ROW, np.int64),
@@ -86,7 +89,7 @@ class GroupCoder:
         whole = [blocks, base_blocks, limit, back, both, group.pairs, own, settings.repeats, self.stride, settings.count_every]
         self.whole = np.array(whole, np.int64)
         keep = settings.keep_base if count else settings.keep
-        self.real = np.array([keep, settings.weight_floor, settings.weight_ceiling, settings.rate, settings.keep, settings.surprise, 0.0],
+        self.real = np.array([keep, settings.weight_floor, settings.weight_ceiling, settings.rate, settings.keep, settings.surprise, 0.0, delta, settings.delta],
                              np.float32)  # fmt: skip
         self.starts = self.freqs = np.empty(0, np.uint32)
         self.constant = _floats(SIDE)
@@ -94,9 +97,9 @@ class GroupCoder:
         self.spare = _floats(SIDE)
         self.means = np.zeros(own)
         self.devs = np.zeros(own)
-        self.mix = np.zeros(KINDS * SLOTS)
+        self.mix = np.zeros(own // SIDE * SLOTS)
         self.mix[A::SLOTS] = 1.0
-        self.counters = np.array([0, 8], np.int64)
+        self.counters = np.array([0, 8, 0, 0], np.int64)
 
     def refresh_inverse(self) -> None:
         """Make the decoder's guesses fit the distributions."""

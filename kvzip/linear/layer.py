@@ -1,7 +1,10 @@
 """A layer's coder: streams in, one payload out, and back. Successive calls continue the same tokens.
 
-    payload    mode 1 byte (0 coded, 1 as it is) | scale 1 byte (signed) | for each group its length, 4 bytes
-               the groups | the lower halves of 32-bit floats
+    payload    mode 1 byte (0 coded, 1 as it is, 2 coded with lower halves) | scale 1 byte | exponent 1 byte
+               for each group its length, 4 bytes | the groups | the lower halves of 32-bit floats
+
+``scale`` is a power of two that all values are multiplied by, ``exponent`` where the first deviations are looked for
+(both signed; those of the first call count).
 
 A block that coding would not shrink is written as it is; both sides still learn from it.
 """
@@ -21,7 +24,7 @@ from kvzip.linear.group import GroupCoder
 from kvzip.linear.settings import Settings
 from kvzip.linear.symbols import alphabet, arrange, choose_scale, restore
 
-CODED, PLAIN = 0, 1
+CODED, PLAIN, HALVES = 0, 1, 2
 Bits = NDArray[np.unsignedinteger[Any]]
 
 
@@ -45,20 +48,22 @@ class LayerCoder:
         self.groups = make_groups(kinds, channels, ropes)
         self.columns_out = sum(channels)
         self._coders: list[GroupCoder] = []
-        self._scale: int | None = None
+        self._start: tuple[int, int] | None = None  # scale and exponent
         self._angles = [np.tile(np.array([1.0, 0.0]), (group.pairs, 1)) for group in self.groups]
         self._plain = alphabet(dtype, 0)
         self._sign = 1 << (self._plain.width - 1)
         self._starts = [sum(self.channels[:i]) for i in range(len(self.channels))]
         self._unsigned = np.dtype(f"<u{dtype.bits // 8}")
 
-    def _begin(self, scale: int) -> None:
-        if self._scale is None:
-            self._scale = scale
-            self._alphabet = alphabet(self.dtype, scale)
+    def _begin(self, scale: int, exponent: int) -> tuple[int, int]:
+        if self._start is None:
+            self._start = max(-120, min(120, scale)), max(-30, min(30, exponent))
+            letters = alphabet(self.dtype, self._start[0])
+            variance = 4.0 ** self._start[1]
             self._coders = [
-                GroupCoder(group, self._alphabet, self.base_columns, self.settings) for group in self.groups
+                GroupCoder(group, letters, self.base_columns, self.settings, variance) for group in self.groups
             ]
+        return self._start
 
     def _gather(self, values: Sequence[Bits], group: Group) -> NDArray[np.uint16]:
         """Ordered integers of a group's columns."""
@@ -80,16 +85,19 @@ class LayerCoder:
     ) -> bytes:
         """Code the next tokens: one (tokens, channels) array of bits for each stream."""
         tokens = len(values[0])
-        if self._scale is None:
-            self._begin(choose_scale(values[-1], self.dtype))
+        start = self._start or self._begin(*choose_scale(np.asarray(values[-1]), self.dtype))
         parts = self._code(values, base, ids)
-        head = struct.pack("<Bb", CODED, self._scale) + b"".join(struct.pack("<I", len(part)) for part in parts)
+        head = struct.pack(f"<{len(parts)}I", *map(len, parts))
+        mode = CODED
         if self._plain.raw:
-            parts += [(np.asarray(part) & np.uint32(0xFFFF)).astype("<u2").tobytes() for part in values]
-        payload = head + b"".join(parts)
-        if len(payload) > 2 + tokens * sum(self.channels) * self.dtype.bits // 8:
+            halves = [(np.asarray(part) & np.uint32(0xFFFF)).astype("<u2") for part in values]
+            if any(half.any() for half in halves):
+                mode = HALVES
+                parts += [half.tobytes() for half in halves]
+        payload = struct.pack("<Bbb", mode, *start) + head + b"".join(parts)
+        if len(payload) > 3 + tokens * sum(self.channels) * self.dtype.bits // 8:
             plain = [np.ascontiguousarray(part, self._unsigned).tobytes() for part in values]
-            return struct.pack("<Bb", PLAIN, self._scale) + b"".join(plain)
+            return struct.pack("<Bbb", PLAIN, *start) + b"".join(plain)
         return payload
 
     def _code(self, values: Sequence[Bits], base: Any, ids: Any) -> list[bytes]:
@@ -106,11 +114,11 @@ class LayerCoder:
     ) -> list[Bits]:
         """The next tokens. A payload that ``encode`` did not make gives some values or other, never an error."""
         payload = bytes(payload)
-        mode, scale = struct.unpack("<Bb", payload[:2].ljust(2, b"\0"))
-        self._begin(max(-120, min(120, scale)))
+        mode, scale, exponent = struct.unpack("<Bbb", payload[:3].ljust(3, b"\0"))
+        self._begin(scale, exponent)
         if mode != PLAIN:
-            return self._decode_groups(payload, tokens, base, ids)
-        at = 2
+            return self._decode_groups(payload, mode, tokens, base, ids)
+        at = 3
         values = []
         for channels in self.channels:
             size = tokens * channels * self._unsigned.itemsize
@@ -122,18 +130,18 @@ class LayerCoder:
             coder.refresh_inverse()
         return values
 
-    def _decode_groups(self, payload: bytes, tokens: int, base: Any, ids: Any) -> list[Bits]:
+    def _decode_groups(self, payload: bytes, mode: int, tokens: int, base: Any, ids: Any) -> list[Bits]:
         base, ids = self._side(tokens, base, ids)
         count = len(self.groups)
-        lengths = struct.unpack(f"<{count}I", payload[2 : 2 + 4 * count].ljust(4 * count, b"\0"))
-        at = 2 + 4 * count
+        lengths = struct.unpack(f"<{count}I", payload[3 : 3 + 4 * count].ljust(4 * count, b"\0"))
+        at = 3 + 4 * count
         values: list[Bits] = [np.empty((tokens, c), self._unsigned.newbyteorder("=")) for c in self.channels]
         for group, coder, length in zip(self.groups, self._coders, lengths, strict=True):
             rows = coder.decode(payload[at : at + length], tokens, base, ids)
             for part, start in zip(values, self._starts, strict=True):
                 restore(rows, self._plain.raw, self._sign, group.column_of, start, part)
             at += length
-        if self._plain.raw:
+        if mode == HALVES and self._plain.raw:
             for part in values:
                 size = 2 * part.size
                 part |= np.frombuffer(payload[at : at + size].ljust(size, b"\0"), "<u2").reshape(part.shape)

@@ -117,11 +117,12 @@ def rotate(cols, pairs, angle, turn):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def note_runs(k, row, last, run, own):  # type: ignore[no-untyped-def]
+def note_runs(k, row, last, run, own, zero):  # type: ignore[no-untyped-def]
     """Count how often each channel repeated itself."""
     for o in range(own):
         now = np.int32(peek(k, row + o))
-        poke(run, o, peek(run, o) + np.int32(1) if now == peek(last, o) else np.int32(0))
+        more = np.int32(4) if now == zero else np.int32(1)  # a channel of zeros is soon believed
+        poke(run, o, peek(run, o) + more if now == peek(last, o) else np.int32(0))
         poke(last, o, now)
 
 

@@ -23,8 +23,10 @@ from kvzip.linear.panel import SIDE, TILE, known16, panel16
 from kvzip.linear.quantile import COUNT_ROW, INVERSE_ROW, ROW, adapt, invert
 from kvzip.linear.range64 import TOTAL
 from kvzip.linear.repeats import memorise, recall
+from kvzip.linear.state import ABSURDITIES, SIGN
 
 START = 16
+PATIENCE = 4  # tokens with mostly absurd values after which all begins again
 COUNT_ALL = 256
 ONE = np.float32(1.0)
 ZERO = np.float32(0.0)
@@ -34,9 +36,9 @@ LEAST_SPREAD = np.float32(1e-6)  # of the greatest one
 # Slots of the integer parameters of a group.
 BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY = range(10)
 # Slots of the float parameters.
-KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL = range(7)
+KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL, DELTA, DELTA_TWO = range(9)
 # Slots of the counters.
-TOKEN, NEXT_ADAPT = range(2)
+TOKEN, NEXT_ADAPT, STRANGE, CLOCK = range(4)
 
 
 @borrowing
@@ -138,6 +140,34 @@ def replay(one, two, cols, history, base_history, base_count, centres, inverses,
 
 
 @borrowing
+def forget(r, delta):  # type: ignore[no-untyped-def]
+    """Start a recursion anew."""
+    for j in range(len(r.lower)):
+        poke(r.lower, j, ZERO)
+    for j in range(len(r.x)):
+        r.x[j] = r.p[j] = r.e[j] = r.g[j] = r.n[j] = ZERO
+        r.d[j] = delta
+
+
+@borrowing
+def begin_again(one, two, cols, memory, whole, real, counters):  # type: ignore[no-untyped-def]
+    """Nothing fits any more, as after padding of zeros: learn means and spreads from the next tokens."""
+    forget(one, real[DELTA])
+    if whole[BOTH]:
+        forget(two, real[DELTA_TWO])
+    for o in range(whole[OWN]):
+        cols.centre[o] = cols.spread[o] = cols.scale[o] = cols.other[o] = cols.shift[o] = ZERO
+        cols.variance[o] = cols.cross[o] = ZERO
+        cols.inverse[o] = ONE
+        memory.factor[o] = ONE
+    for slot in range(len(memory.tags)):
+        memory.tags[slot] = -1
+    real[USUAL] = ZERO
+    counters[TOKEN] = 0
+    counters[STRANGE] = 0
+
+
+@borrowing
 def warm_up(cols, history, t, own):  # type: ignore[no-untyped-def]
     """Means of the tokens so far, as long as there is no recursion."""
     for o in range(own):
@@ -199,7 +229,7 @@ def run(  # type: ignore[no-untyped-def]
         if token >= START:
             known = recall(memory, cols, ids[t] if whole[REPEATS] else np.int64(-1), own)
             if both:
-                apply_mix(mix, cols, kind_of, own)
+                apply_mix(mix, cols, own)
             normalise_base(cols.y, base, t, base_count, centres, inverses, whole[STRIDE])
             cols.y[0] = ONE
         expect_scales(cols, whole[PAIRS], own, memory.factor)
@@ -252,7 +282,7 @@ def run(  # type: ignore[no-untyped-def]
             if counted:
                 count_quantiles(starts, freqs, i, flow[5] - i, sym.counts, 2 * kind * COUNT_ROW, shares)
             energy, seen, mine, other, at, i = flow
-        note_runs(k, t * own, sym.last, sym.run, own)
+        note_runs(k, t * own, sym.last, sym.run, own, sym.shape[SIGN])
         first_tokens = token < START
         if token == 0:
             first_variances(cols, kind_of, own)
@@ -269,7 +299,7 @@ def run(  # type: ignore[no-untyped-def]
         else:
             first = base_blocks * SIDE
             if both:
-                learn_mix(mix, cols, kind_of, own, one.n, first, two.n, np.int64(SIDE))
+                learn_mix(mix, cols, own, one.n, first, two.n, np.int64(SIDE))
             if whole[REPEATS] and both:
                 memorise(memory, cols, ids[t], known, np.int64(0), own, cols.mixed)
             elif whole[REPEATS]:
@@ -281,10 +311,15 @@ def run(  # type: ignore[no-untyped-def]
                 gains(two, real[KEEP_TWO], weight)
                 restart(two, cols.y, back)
         counters[TOKEN] = token + 1
-        if token + 1 == counters[NEXT_ADAPT]:
-            counters[NEXT_ADAPT] += min(token + 1, np.int64(64))
+        counters[STRANGE] = counters[STRANGE] + 1 if 2 * sym.shape[ABSURDITIES] > own and token >= START else 0
+        sym.shape[ABSURDITIES] = 0
+        if counters[STRANGE] == PATIENCE:
+            begin_again(one, two, cols, memory, whole, real, counters)
+        counters[CLOCK] += 1
+        if counters[CLOCK] == counters[NEXT_ADAPT]:
+            counters[NEXT_ADAPT] += min(counters[CLOCK], np.int64(64))
             for kind in range(2):
-                adapt(sym.table, kind * ROW, sym.counts, 2 * kind * COUNT_ROW, sym.work, np.int64(TOTAL) - 2 * sym.shape[3])
+                adapt(sym.table, kind * ROW, sym.counts, 2 * kind * COUNT_ROW, sym.work, np.int64(TOTAL) - 2 * sym.shape[SIGN])
                 if decoding:
                     invert(sym.table, kind * ROW, sym.inverse, kind * INVERSE_ROW)
     return at, i

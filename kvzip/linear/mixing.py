@@ -1,6 +1,6 @@
 """Two predictions of the same column, p with the base and q without, added with weights that are learnt.
 
-For keys and for values apart, a and b minimise the decayed sum of (y - a p - b q)^2 / variance over all columns:
+For every 16 columns, a and b minimise the decayed sum of (y - a p - b q)^2 / variance over all columns:
 the normal equations are 2 by 2, with a small ridge that holds a at 1 and b at 0.
 """
 
@@ -10,46 +10,46 @@ import numpy as np
 
 from kvzip.coder.memory import peek, poke
 from kvzip.linear.bits import borrowing
+from kvzip.linear.panel import SIDE
 
-KINDS = 2
 PP, PQ, QQ, PY, QY, A, B = range(7)
-SLOTS = 7  # doubles for each kind
-FADE = 0.98
-RIDGE = 20.0
+SLOTS = 7  # doubles for each block of columns
+FADE = 0.995
+RIDGE = 200.0
 CLIP = np.float32(25.0)
 ONE = np.float32(1.0)
 ZERO = np.float32(0.0)
+LEAST = np.float32(1e-30)
 
 
 @borrowing
-def learn_mix(mix, cols, kind_of, own, n, first, m, first_two):  # type: ignore[no-untyped-def]
+def learn_mix(mix, cols, own, n, first, m, first_two):  # type: ignore[no-untyped-def]
     """Learn from a token: ``n`` from ``first`` on are the residuals of p, ``m`` from ``first_two`` on those of q.
 
     Leaves the residuals of the mixture in ``cols.mixed``, and new weights in ``mix``.
     """
-    for kind in range(KINDS):
-        at = kind * SLOTS
+    for block in range(own // SIDE):
+        at = block * SLOTS
         a = np.float32(mix[at + A])
         b = np.float32(mix[at + B])
         rest = ONE - a - b
         pp = pq = qq = py = qy = ZERO
-        for o in range(own):
-            if peek(kind_of, o) == kind:
-                y = peek(cols.y, first + o)
-                u = peek(n, first + o)
-                v = peek(m, first_two + o)
-                p = y - u
-                q = y - v
-                mixed = a * u + b * v + rest * y
-                poke(cols.mixed, o, mixed)
-                s = peek(cols.spread, o)
-                w = s * s / peek(cols.variance, o)
-                if mixed * mixed * w < CLIP:
-                    pp += p * p * w
-                    pq += p * q * w
-                    qq += q * q * w
-                    py += p * y * w
-                    qy += q * y * w
+        for o in range(block * SIDE, block * SIDE + SIDE):
+            y = peek(cols.y, first + o)
+            u = peek(n, first + o)
+            v = peek(m, first_two + o)
+            p = y - u
+            q = y - v
+            mixed = a * u + b * v + rest * y
+            poke(cols.mixed, o, mixed)
+            s = peek(cols.spread, o)
+            w = s * s / max(peek(cols.variance, o), LEAST)
+            w = w if mixed * mixed * w < CLIP else ZERO
+            pp += p * p * w
+            pq += p * q * w
+            qq += q * q * w
+            py += p * y * w
+            qy += q * y * w
         mix[at + PP] = mix[at + PP] * FADE + pp
         mix[at + PQ] = mix[at + PQ] * FADE + pq
         mix[at + QQ] = mix[at + QQ] * FADE + qq
@@ -67,10 +67,10 @@ def learn_mix(mix, cols, kind_of, own, n, first, m, first_two):  # type: ignore[
 
 
 @borrowing
-def apply_mix(mix, cols, kind_of, own):  # type: ignore[no-untyped-def]
+def apply_mix(mix, cols, own):  # type: ignore[no-untyped-def]
     """Means as ``scale * p + other * q + shift`` with the weights."""
     for o in range(own):
-        at = peek(kind_of, o) * SLOTS
+        at = (o // SIDE) * SLOTS
         s = peek(cols.scale, o)
         poke(cols.other, o, s * np.float32(mix[at + B]))
         poke(cols.scale, o, s * np.float32(mix[at + A]))

@@ -54,7 +54,7 @@ class Symbols(NamedTuple):
 
     values: Floats
     edges: Floats
-    shape: Ints  # mantissa shift, offset, half, sign, raw bits, greatest magnitude
+    shape: Ints  # see below
     linear: Floats  # least normal number, patterns per unit below it
     table: NDArray[np.int32]
     inverse: Floats
@@ -64,4 +64,4 @@ class Symbols(NamedTuple):
     run: NDArray[np.int32]  # how often it was the same
 
 
-SHIFT, OFFSET, HALF, SIGN, RAW, GREATEST, TOP = range(7)
+SHIFT, OFFSET, HALF, SIGN, GREATEST, ABSURDITIES = range(6)

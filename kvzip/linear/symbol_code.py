@@ -8,6 +8,7 @@ from kvzip.coder.memory import peek, poke
 from kvzip.linear.bits import float_bits, pasted
 from kvzip.linear.quantile import INVERSE_SHIFT
 from kvzip.linear.range64 import TOTAL, TOTAL_BITS
+from kvzip.linear.state import GREATEST, HALF, OFFSET, SHIFT, SIGN
 
 REACH_LIMIT = np.float32(16.0)
 FINE = np.float32(1 << 22)  # parts of a deviation that T is read at
@@ -60,14 +61,14 @@ def advance(state, start, freq, words, at):  # type: ignore[no-untyped-def]
 @pasted
 def search(slot, mean, deviation, precision, edges, table, at, inverse, into, shape, linear):  # type: ignore[no-untyped-def]
     """The symbol whose interval holds ``slot``, and the interval: guess, a few steps, then bisection."""
-    sign = peek(shape, 3)
+    sign = peek(shape, SIGN)
     symbols = 2 * sign
     index = slot >> INVERSE_SHIFT
     z0 = peek(inverse, into + index)
     z1 = peek(inverse, into + index + 1)
     part = np.float32(np.int32(slot & ((1 << INVERSE_SHIFT) - 1))) * INVERSE_PART
     x = mean + deviation * (z0 + (z1 - z0) * part)
-    k = guess(x, peek(shape, 0), peek(shape, 1), peek(shape, 2), sign, peek(shape, 5), peek(linear, 0), peek(linear, 1))
+    k = guess(x, peek(shape, SHIFT), peek(shape, OFFSET), peek(shape, HALF), sign, peek(shape, GREATEST), peek(linear, 0), peek(linear, 1))
     low = cumulative(k, mean, precision, edges, table, at)
     high = cumulative(k + 1, mean, precision, edges, table, at)
     if low <= slot < high:

@@ -109,13 +109,13 @@ def restore(rows, raw, sign, column_of, start, values):  # type: ignore[no-untyp
                 values[t, c] = (k - sign if k & sign else full - k) << raw
 
 
-def choose_scale(bits: NDArray[np.unsignedinteger], dtype: Dtype) -> int:
-    """The power of two that brings the median of the magnitudes near 1; 0 where it lies within 2^-24..2^24."""
+def choose_scale(bits: NDArray[np.unsignedinteger], dtype: Dtype) -> tuple[int, int]:
+    """The power of two that values are to be multiplied by, 0 unless they are far from 1, and their median exponent."""
     magnitude, width, _, _ = _magnitudes(dtype)
-    sample = (bits.reshape(-1)[:: max(1, bits.size >> 16)] >> np.array(dtype.bits - width, bits.dtype)).astype(np.int64)
-    value = magnitude[sample & ((1 << (width - 1)) - 1)]
+    sample = bits.reshape(-1)[:: max(1, bits.size >> 14)] >> np.array(dtype.bits - width, bits.dtype)
+    value = magnitude[sample.astype(np.int64) & ((1 << (width - 1)) - 1)]
     value = value[(value > 0) & np.isfinite(value)]
     if len(value) == 0:
-        return 0
+        return 0, 0
     exponent = int(np.frexp(np.sort(value)[len(value) // 2])[1])
-    return 0 if abs(exponent) <= 24 else max(-120, min(120, -exponent))
+    return (0, exponent) if abs(exponent) <= 24 else (max(-120, min(120, -exponent)), 0)

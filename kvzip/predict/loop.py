@@ -31,7 +31,6 @@ from kvzip.windows.triggers import (
     NOVEL_SINCE,
     REBUILDS,
     SINCE_UPDATE,
-    STATE,
     SYMBOLS_SINCE,
     TABLE_BITS,
     THETA_LOW,
@@ -42,18 +41,17 @@ from kvzip.windows.triggers import (
 )
 
 @kernel
-def rebuild(counts, probs, codes, slots, span, first, contexts, touched, freq, state, parameters, decoding):  # type: ignore[no-untyped-def]
-    """New tables for the windows of one stream that were counted in since their last."""
-    for c in range(contexts):
-        if touched[c]:
-            k = first + c
+def rebuild(counts, probs, codes, slots, span, contexts, touched, freq, state, parameters, decoding):  # type: ignore[no-untyped-def]
+    """New tables for the windows that were counted in since their last."""
+    for k in range(contexts):
+        if touched[k]:
             total = widen(counts, k, span)
             high = span[k, 1]
             low = min(span[k, 0], high)
             smooth(counts, probs, k, low, high, total, parameters[BETA])
             quantise(probs, k, low, high, parameters[TABLE_BITS], freq)
-            state[REBUILDS] += rewrite(codes, slots, k, c << CODE_SHIFT, low, high, freq, decoding)
-            touched[c] = 0
+            state[REBUILDS] += rewrite(codes, slots, k, k << CODE_SHIFT, low, high, freq, decoding)
+            touched[k] = 0
     state[DIRTY] = 0
 
 
@@ -92,7 +90,7 @@ def build(decoding: bool) -> Any:
         codes,
         slots,
         span,
-        touched,  # uint8[streams, contexts]
+        touched,  # uint8[contexts]
         contexts,
         states,
         parameters,
@@ -127,32 +125,27 @@ def build(decoding: bool) -> Any:
         lane, word_of = pointer_of(lanes), pointer_of(words)
         lane_mask = np.int64((1 << lanes_log2) - 1)
         literals_end = len(literals) - 1
+        state, touched_of, code_of = pointer_of(states), pointer_of(touched), pointer_of(codes)
+        slot_at, count_of = pointer_of(slots), pointer_of(counts)
+        quiet = np.int64(0)
         literal = np.int64(0)
         word = np.int64(0)
         overrun = np.int64(0)
         i = np.int64(0)
         for stream in range(streams):
-            first = stream * contexts
-            state = advance(pointer_of(states), stream * STATE)
             learn = advance(pointer_of(learned), stream * LEARNED)
-            own_touched = advance(pointer_of(touched), first)
             own = advance(pointer_of(averages), stream * AVERAGES * padded)
             own_gains = advance(pointer_of(gains), stream * GAINS * padded)
             rows_of = advance(pointer_of(memory), stream * memory.shape[1])
             pairs_of = advance(pointer_of(pair_memory), stream * pair_memory.shape[1])
-            own_codes = advance(pointer_of(codes), first << CODE_SHIFT)
-            own_slots = advance(pointer_of(slots), first << bits) if decoding else pointer_of(slots)
-            own_counts = advance(pointer_of(counts), first * WINDOW)
             turned = turned_of[stream]
-            quiet = np.int64(0)
             for t in range(tokens):
                 if peek(state, DIRTY):
                     rebuild(
-                        counts, probs, codes, slots, span, first, contexts, touched[stream], freq, states[stream],
-                        parameters, decoding,
+                        counts, probs, codes, slots, span, contexts, touched, freq, states, parameters, decoding
                     )  # fmt: skip
                 if quiet == 0:
-                    quiet = tokens_ahead(states[stream], parameters, measure, tokens - t)
+                    quiet = tokens_ahead(states, parameters, measure, np.int64(1 << 30))
                 slot, seen = np.int64(slot_of[t]) * padded, np.int64(times[t])
                 pair, pair_seen = np.int64(pair_of[t]) * padded, np.int64(pair_times[t])
                 predict_row(
@@ -177,7 +170,7 @@ def build(decoding: bool) -> Any:
                     )  # fmt: skip
                     if decoding:
                         word = coding.take_group(
-                            at, live, p, packed, places, own_slots, own_codes, bits, lane, lane_mask, word_of, word,
+                            at, live, p, packed, places, slot_at, code_of, bits, lane, lane_mask, word_of, word,
                             entries, row_widths, lows,
                         )  # fmt: skip
                         coding.desymbolise(
@@ -190,7 +183,7 @@ def build(decoding: bool) -> Any:
                     else:
                         coding.symbolise(x, at, packed, p, sign_at, mask, bits, row_symbols, p, lows, p)
                         literal = coding.code_group(
-                            x, at, live, p, row_symbols, lows, places, own_codes, bits, coded, coded_lows, taken,
+                            x, at, live, p, row_symbols, lows, places, code_of, bits, coded, coded_lows, taken,
                             literal,
                         )  # fmt: skip
                     numbers(x, at, work, mean_at + p, mask, sign_at, least, offset, down, unit, work, X * padded + p)
@@ -214,8 +207,8 @@ def build(decoding: bool) -> Any:
                 poke(state, ESCAPES, peek(state, ESCAPES) + escapes)
                 if next_counted(peek(state, TOKEN), settings) == peek(state, TOKEN):
                     coding.count_row(
-                        row_symbols, group_of, count, packed, own_counts, own_codes, escapes, peek(state, INCREMENT),
-                        own_touched,
+                        row_symbols, group_of, count, packed, count_of, code_of, escapes, peek(state, INCREMENT),
+                        touched_of,
                     )  # fmt: skip
                 quiet -= 1
                 if quiet > 0 and not decays:
@@ -228,12 +221,12 @@ def build(decoding: bool) -> Any:
                     drifted = 0
                     if watched:
                         low, drifted = coding.watch(
-                            decoding, out, i, groups, naturals, padded, codes, first << CODE_SHIFT, channels, escapes,
-                            lengths, counts, prior, first, contexts, states[stream], parameters,
+                            decoding, out, i, groups, naturals, padded, codes, channels, escapes, lengths, counts,
+                            prior, contexts, states, parameters,
                         )  # fmt: skip
                         if drifted:
-                            touched[stream, :] = 1
-                    end_token(low, channels, drifted, counts, first, contexts, states[stream], parameters)
+                            touched[:] = 1
+                    end_token(low, channels, drifted, counts, 0, contexts, states, parameters)
                 i += channels
         return literal, word + overrun
 

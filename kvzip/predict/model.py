@@ -93,17 +93,17 @@ class ResidualModel:
         self.learned = np.zeros((streams, steps.LEARNED), np.int64)
         self.learned[:, steps.USUAL] = USUAL_START << 8
         contexts = grid.contexts
-        windows = streams * contexts
+        windows = contexts
         self.counts = np.zeros((windows, WINDOW), np.int64)
         self.probs = np.zeros((windows, WINDOW), np.int64)
         self.codes = np.zeros((windows, 1 << CODE_SHIFT), np.uint32)
         self.slots = np.zeros((1, 1), np.uint16)
         self.span = np.tile(np.array([ESCAPE, 0], np.int64), (windows, 1))
-        self.touched = np.ones((streams, contexts), np.uint8)
-        self.states = np.zeros((streams, triggers.STATE), np.int64)
-        self.states[:, triggers.INCREMENT] = INCREMENT_START
-        self.states[:, triggers.DIRTY] = 1
-        fill(self.counts.reshape(streams, contexts, WINDOW), grid, parameters.prior_weight)
+        self.touched = np.ones(contexts, np.uint8)
+        self.states = np.zeros(triggers.STATE, np.int64)
+        self.states[triggers.INCREMENT] = INCREMENT_START
+        self.states[triggers.DIRTY] = 1
+        fill(self.counts[None], grid, parameters.prior_weight)
         self.prior = self.counts.copy() if parameters.drift else self.counts[:1]
         self.vector = parameters.vector()
         self.vector[triggers.WARMUP] = max(LEAST_WARMUP, parameters.warmup)

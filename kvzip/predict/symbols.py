@@ -179,15 +179,15 @@ def count_row(  # type: ignore[no-untyped-def]
 
 @kernel
 def watch(  # type: ignore[no-untyped-def]
-    decoding, out, i, groups, naturals, padded, codes, codes_from, channels, escapes, lengths, counts, prior, first,
-    contexts, state, parameters,
+    decoding, out, i, groups, naturals, padded, codes, channels, escapes, lengths, counts, prior, contexts, state,
+    parameters,
 ):  # fmt: skip
     """``triggers.watch_row`` for a row of symbols; the decoder looks their codes up again, into ``naturals``."""
     if not decoding:
-        return watch_row(out, i, channels, escapes, lengths, counts, prior, first, contexts, state, parameters)
+        return watch_row(out, i, channels, escapes, lengths, counts, prior, 0, contexts, state, parameters)
     n = np.int64(0)
     for q in range(len(groups)):
         for c in range(groups[q, 0], groups[q, 0] + groups[q, 2]):
-            naturals[n] = codes.reshape(-1)[codes_from + np.int64(naturals[padded + c])]
+            naturals[n] = codes.reshape(-1)[np.int64(naturals[padded + c])]
             n += 1
-    return watch_row(naturals, 0, channels, escapes, lengths, counts, prior, first, contexts, state, parameters)
+    return watch_row(naturals, 0, channels, escapes, lengths, counts, prior, 0, contexts, state, parameters)
