@@ -101,7 +101,7 @@ class Chain:
         if self.predicted is None:
             self.predicted = self._new_predicted(values.shape[0])
         payload = bytes((PREDICTED,)) + self.predicted.encode(values, self.choice)
-        promised = values.nbytes if begun else min(values.nbytes, self._promised(values))
+        promised = values.nbytes if begun else min(values.nbytes, self.promised(values))
         if len(payload) <= promised:
             return payload
         self.predicted = self.choice = None
@@ -109,7 +109,7 @@ class Chain:
             return bytes((STORED,)) + values.tobytes()
         return None
 
-    def _promised(self, values: NDArray[Any]) -> int:
+    def promised(self, values: NDArray[Any]) -> int:
         """About the bytes that windows would take: the order-0 entropy of a sample's modelled bits, the rest raw."""
         flat = values.reshape(-1)
         sample = flat[:: max(1, len(flat) // SAMPLE) | 1]

@@ -18,7 +18,7 @@ from kvzip.errors import ContainerError, UnsupportedError
 MAGIC = b"\x89KVZ\r\n\x1a\n"
 END_MAGIC = b"KVZ-END\n"
 TRAILER = 16
-START, MEMBER, BLOCK, MEMBER_END, INDEX, SHARED = 1, 2, 3, 4, 5, 6
+START, MEMBER, BLOCK, MEMBER_END, INDEX, SHARED, UNIT = 1, 2, 3, 4, 5, 6, 7
 MAX_PAYLOAD = 1 << 28
 OVERHEAD = 9
 PIECE = 1 << 20
@@ -95,7 +95,7 @@ class RecordReader:
         at = self.offset
         head = self._exactly(5)
         length = int.from_bytes(head[1:], "little")
-        if not START <= head[0] <= SHARED:
+        if not START <= head[0] <= UNIT:
             raise UnsupportedError(
                 f"{self.where}: record type {head[0]} at byte {at} is unknown; "
                 "the container is damaged or needs a newer kvzip"

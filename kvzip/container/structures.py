@@ -146,11 +146,12 @@ class BlockHead:
 class Index:
     """Offsets of records, for random access; ``members`` holds (offset of MEMBER, offsets of first BLOCKs).
 
-    Since version 2 also those of the SHARED records.
+    Since version 2 also those of the SHARED and of the UNIT records.
     """
 
     members: list[tuple[int, list[int]]] = field(default_factory=list)
     shared: list[int] = field(default_factory=list)
+    units: list[int] = field(default_factory=list)
     digest: bytes = bytes(16)
 
     def to_bytes(self, version: int = FORMAT_VERSION) -> bytes:
@@ -166,11 +167,12 @@ class Index:
                 put_varint(out, value - last)
                 last = value
         if version > 1:
-            put_varint(out, len(self.shared))
-            last = 0
-            for offset in self.shared:
-                put_varint(out, offset - last)
-                last = offset
+            for offsets in (self.shared, self.units):
+                put_varint(out, len(offsets))
+                last = 0
+                for offset in offsets:
+                    put_varint(out, offset - last)
+                    last = offset
         return bytes(out + self.digest)
 
     @classmethod
@@ -186,10 +188,11 @@ class Index:
                 last += cursor.varint(1 << 62)
                 extents.append(last)
             index.members.append((offset, extents))
-        last = 0
-        for _ in range(cursor.varint(MAX_EXTENTS) if version > 1 else 0):
-            last += cursor.varint(1 << 62)
-            index.shared.append(last)
+        for offsets in (index.shared, index.units) if version > 1 else ():
+            last = 0
+            for _ in range(cursor.varint(MAX_EXTENTS)):
+                last += cursor.varint(1 << 62)
+                offsets.append(last)
         index.digest = bytes(cursor.take(16))
         cursor.finish()
         return index

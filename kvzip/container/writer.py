@@ -9,6 +9,7 @@ import xxhash
 from kvzip.container import records
 from kvzip.container.records import RecordWriter
 from kvzip.container.structures import BlockHead, Index, Member, Start
+from kvzip.container.unit import Unit
 
 
 class ContainerWriter:
@@ -34,10 +35,16 @@ class ContainerWriter:
         """Append what the blocks that follow may refer to."""
         self.index.shared.append(self.records.record(records.SHARED, payload))
 
-    def block(self, head: BlockHead, payload: bytes) -> None:
-        """Append the next block of the file."""
+    def unit(self, unit: Unit) -> None:
+        """Begin a unit; its blocks follow."""
+        offset = self.records.record(records.UNIT, unit.to_bytes())
+        self.index.units.append(offset)
+        self.index.members[-1][1].extend([offset] * unit.count)
+
+    def block(self, head: BlockHead, payload: bytes, united: bool = False) -> None:
+        """Append the next block of the file, of a unit or of an extent by itself."""
         offset = self.records.record(records.BLOCK, head.to_bytes() + payload)
-        if head.number == 0:
+        if head.number == 0 and not united:
             self.index.members[-1][1].append(offset)
 
     def end_member(self, digest: bytes) -> None:

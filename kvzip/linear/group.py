@@ -97,7 +97,7 @@ class GroupCoder:
         self.spare = _floats(SIDE)
         self.means = np.zeros(own)
         self.devs = np.zeros(own)
-        self.mix = np.zeros(own // SIDE * SLOTS)
+        self.mix = np.zeros((own // SIDE + 1) * SLOTS)
         self.mix[A::SLOTS] = 1.0
         self.counters = np.array([0, 8, 0, 0], np.int64)
 

@@ -18,11 +18,11 @@ from kvzip.coder.memory import peek, poke
 from kvzip.linear.bits import borrowing
 from kvzip.linear.block_code import ABSURD, code_pairs, code_singles
 from kvzip.linear.learning import count_quantiles, expect_scales, gains, learn_scales, note_runs, rotate, surprise
-from kvzip.linear.mixing import apply_mix, learn_mix
+from kvzip.linear.mixing import learn_block, mix_block, next_token
 from kvzip.linear.panel import SIDE, TILE, known16, panel16
 from kvzip.linear.quantile import COUNT_ROW, INVERSE_ROW, ROW, adapt, invert
 from kvzip.linear.range64 import TOTAL
-from kvzip.linear.repeats import memorise, recall
+from kvzip.linear.repeats import TRUST_RIDGE, compare, lean, memorise, recall
 from kvzip.linear.state import ABSURDITIES, SIGN
 
 START = 16
@@ -224,12 +224,13 @@ def run(  # type: ignore[no-untyped-def]
     for t in range(tokens):
         token = counters[TOKEN]
         known = False
+        trusted = (ZERO, ZERO)
         counted = token < COUNT_ALL or token % whole[COUNT_EVERY] == 0
         rotate(cols, whole[PAIRS], angle, turn)
         if token >= START:
             known = recall(memory, cols, ids[t] if whole[REPEATS] else np.int64(-1), own)
             if both:
-                apply_mix(mix, cols, own)
+                next_token(mix, own // SIDE)
             normalise_base(cols.y, base, t, base_count, centres, inverses, whole[STRIDE])
             cols.y[0] = ONE
         expect_scales(cols, whole[PAIRS], own, memory.factor)
@@ -269,6 +270,12 @@ def run(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             flow = (energy, seen, mine, other, at, i)
             kind = kinds[b, 2]
+            mixing = both and token >= START
+            if known:
+                trust = min((trusted[0] + TRUST_RIDGE) / (trusted[1] + TRUST_RIDGE), np.float32(3.0))
+                lean(memory, cols, ids[t], b - base_blocks, own, max(trust, ZERO))
+            if mixing:
+                mix_block(mix, cols, b - base_blocks, own // SIDE)
             if kinds[b, 0] > 0:
                 flow = code_pairs(
                     decoding,                    k, t * own, place, kinds[b, 0], one, two, both, tiles, cols, sym, kind, rates, words, starts,
@@ -279,6 +286,13 @@ def run(  # type: ignore[no-untyped-def]
                     decoding,                    k, t * own, place, kinds[b, 1], one, two, both, tiles, cols, sym, kind, rates, words, starts,
                     freqs, flow,
                 )  # fmt: skip
+            if mixing:
+                first = base_blocks * SIDE
+                learn_block(mix, cols, b - base_blocks, own // SIDE, one.n, first, two.n, np.int64(SIDE))
+            if known and both:
+                trusted = compare(memory, cols, ids[t], b - base_blocks, own, np.int64(0), cols.mixed, trusted)
+            elif known:
+                trusted = compare(memory, cols, ids[t], b - base_blocks, own, base_blocks * SIDE, one.n, trusted)
             if counted:
                 count_quantiles(starts, freqs, i, flow[5] - i, sym.counts, 2 * kind * COUNT_ROW, shares)
             energy, seen, mine, other, at, i = flow
@@ -298,8 +312,6 @@ def run(  # type: ignore[no-untyped-def]
                        means, devs, spare)  # fmt: skip
         else:
             first = base_blocks * SIDE
-            if both:
-                learn_mix(mix, cols, own, one.n, first, two.n, np.int64(SIDE))
             if whole[REPEATS] and both:
                 memorise(memory, cols, ids[t], known, np.int64(0), own, cols.mixed)
             elif whole[REPEATS]:

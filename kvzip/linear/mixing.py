@@ -1,7 +1,8 @@
 """Two predictions of the same column, p with the base and q without, added with weights that are learnt.
 
-For every 16 columns, a and b minimise the decayed sum of (y - a p - b q)^2 / variance over all columns:
-the normal equations are 2 by 2, with a small ridge that holds a at 1 and b at 0.
+For every block of 16 columns, a and b minimise the sum of (y - a p - b q)^2 / variance over its past, which fades, and
+over the blocks of this token that came before it, which show whether the token is one that the base is good for. The
+normal equations are 2 by 2, with a small ridge that holds a at 1 and b at 0.
 """
 
 from __future__ import annotations
@@ -13,64 +14,75 @@ from kvzip.linear.bits import borrowing
 from kvzip.linear.panel import SIDE
 
 PP, PQ, QQ, PY, QY, A, B = range(7)
-SLOTS = 7  # doubles for each block of columns
-FADE = 0.995
-RIDGE = 200.0
+SLOTS = 7  # doubles for each block of columns; one more row is for the token
+FADE = 0.96
+TOKEN_FADE = 0.9  # from block to block
+TOKEN_WEIGHT = 16.0
+RIDGE = 20.0
 CLIP = np.float32(25.0)
-ONE = np.float32(1.0)
 ZERO = np.float32(0.0)
+ONE = np.float32(1.0)
 LEAST = np.float32(1e-30)
 
 
 @borrowing
-def learn_mix(mix, cols, own, n, first, m, first_two):  # type: ignore[no-untyped-def]
-    """Learn from a token: ``n`` from ``first`` on are the residuals of p, ``m`` from ``first_two`` on those of q.
-
-    Leaves the residuals of the mixture in ``cols.mixed``, and new weights in ``mix``.
-    """
-    for block in range(own // SIDE):
-        at = block * SLOTS
-        a = np.float32(mix[at + A])
-        b = np.float32(mix[at + B])
-        rest = ONE - a - b
-        pp = pq = qq = py = qy = ZERO
-        for o in range(block * SIDE, block * SIDE + SIDE):
-            y = peek(cols.y, first + o)
-            u = peek(n, first + o)
-            v = peek(m, first_two + o)
-            p = y - u
-            q = y - v
-            mixed = a * u + b * v + rest * y
-            poke(cols.mixed, o, mixed)
-            s = peek(cols.spread, o)
-            w = s * s / max(peek(cols.variance, o), LEAST)
-            w = w if mixed * mixed * w < CLIP else ZERO
-            pp += p * p * w
-            pq += p * q * w
-            qq += q * q * w
-            py += p * y * w
-            qy += q * y * w
-        mix[at + PP] = mix[at + PP] * FADE + pp
-        mix[at + PQ] = mix[at + PQ] * FADE + pq
-        mix[at + QQ] = mix[at + QQ] * FADE + qq
-        mix[at + PY] = mix[at + PY] * FADE + py
-        mix[at + QY] = mix[at + QY] * FADE + qy
-        aa = mix[at + PP] + RIDGE
-        bb = mix[at + QQ] + RIDGE
-        ab = mix[at + PQ]
-        d = aa * bb - ab * ab
-        if d > 1e-6 * aa * bb:
-            u64 = mix[at + PY] + RIDGE
-            v64 = mix[at + QY]
-            mix[at + A] = (u64 * bb - v64 * ab) / d
-            mix[at + B] = (v64 * aa - u64 * ab) / d
+def mix_block(mix, cols, block, blocks):  # type: ignore[no-untyped-def]
+    """Weights for a block that is about to be coded: means become ``scale * p + other * q + shift``."""
+    at = block * SLOTS
+    now = blocks * SLOTS
+    aa = mix[at + PP] + TOKEN_WEIGHT * mix[now + PP] + RIDGE
+    bb = mix[at + QQ] + TOKEN_WEIGHT * mix[now + QQ] + RIDGE
+    ab = mix[at + PQ] + TOKEN_WEIGHT * mix[now + PQ]
+    u = mix[at + PY] + TOKEN_WEIGHT * mix[now + PY] + RIDGE
+    v = mix[at + QY] + TOKEN_WEIGHT * mix[now + QY]
+    d = aa * bb - ab * ab
+    if d > 1e-6 * aa * bb:
+        mix[at + A] = (u * bb - v * ab) / d
+        mix[at + B] = (v * aa - u * ab) / d
+    a = np.float32(mix[at + A])
+    b = np.float32(mix[at + B])
+    for o in range(block * SIDE, block * SIDE + SIDE):
+        s = peek(cols.scale, o)
+        poke(cols.other, o, s * b)
+        poke(cols.scale, o, s * a)
 
 
 @borrowing
-def apply_mix(mix, cols, own):  # type: ignore[no-untyped-def]
-    """Means as ``scale * p + other * q + shift`` with the weights."""
-    for o in range(own):
-        at = (o // SIDE) * SLOTS
-        s = peek(cols.scale, o)
-        poke(cols.other, o, s * np.float32(mix[at + B]))
-        poke(cols.scale, o, s * np.float32(mix[at + A]))
+def learn_block(mix, cols, block, blocks, n, first, m, first_two):  # type: ignore[no-untyped-def]
+    """Learn from a block: ``n`` from ``first`` on are the residuals of p, ``m`` from ``first_two`` on those of q.
+
+    Leaves the residuals of the mixture in ``cols.mixed``.
+    """
+    at = block * SLOTS
+    now = blocks * SLOTS
+    a = np.float32(mix[at + A])
+    b = np.float32(mix[at + B])
+    rest = ONE - a - b
+    pp = pq = qq = py = qy = ZERO
+    for o in range(block * SIDE, block * SIDE + SIDE):
+        y = peek(cols.y, first + o)
+        u = peek(n, first + o)
+        v = peek(m, first_two + o)
+        p = y - u
+        q = y - v
+        mixed = a * u + b * v + rest * y
+        poke(cols.mixed, o, mixed)
+        s = peek(cols.spread, o)
+        w = s * s / max(peek(cols.variance, o), LEAST)
+        w = w if mixed * mixed * w < CLIP else ZERO
+        pp += p * p * w
+        pq += p * q * w
+        qq += q * q * w
+        py += p * y * w
+        qy += q * y * w
+    sums = (pp, pq, qq, py, qy)
+    for i in range(5):
+        mix[at + i] = mix[at + i] * FADE + sums[i]
+        mix[now + i] = mix[now + i] * TOKEN_FADE + sums[i]
+
+
+@borrowing
+def next_token(mix, blocks):  # type: ignore[no-untyped-def]
+    """Forget what was learnt of the token."""
+    for i in range(5):
+        mix[blocks * SLOTS + i] = 0.0

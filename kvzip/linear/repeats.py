@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 
 from kvzip.coder.memory import peek, poke
 from kvzip.linear.bits import borrowing
+from kvzip.linear.panel import SIDE
 
+TRUST_FADE = np.float32(0.95)  # from block to block
+TRUST_RIDGE = np.float32(3.0)
 LEVELS = 3  # seen once, twice, more often
 REFRESH = 16  # repeated tokens between two looks at the gains
 SHRINK = np.float32(48.0)
@@ -57,14 +60,39 @@ def recall(memory, cols, token, own):  # type: ignore[no-untyped-def]
             poke(memory.factor, o, ONE)
         return False
     level = min(memory.seen[slot], LEVELS) - 1
-    at = slot * own
-    row = level * own
     for o in range(own):
-        gain = peek(memory.gain, row + o)
+        poke(memory.factor, o, peek(memory.left, level * own + o))
+    return True
+
+
+@borrowing
+def lean(memory, cols, token, block, own, trust):  # type: ignore[no-untyped-def]
+    """Means for a block of a token that has a history, its gains multiplied by ``trust``."""
+    slot = token % len(memory.tags)
+    row = (min(memory.seen[slot], LEVELS) - 1) * own
+    at = slot * own
+    for o in range(block * SIDE, block * SIDE + SIDE):
+        gain = min(peek(memory.gain, row + o) * trust, ONE)
         poke(cols.scale, o, peek(cols.spread, o) * (ONE - gain))
         poke(cols.shift, o, peek(cols.centre, o) * (ONE - gain) + gain * peek(memory.rows, at + o))
-        poke(memory.factor, o, peek(memory.left, row + o))
-    return True
+
+
+@borrowing
+def compare(memory, cols, token, block, own, first, n, sums):  # type: ignore[no-untyped-def]
+    """How far the block went the way of its history: adds to sums of r * u and u^2, u the step that gains propose."""
+    slot = token % len(memory.tags)
+    row = (min(memory.seen[slot], LEVELS) - 1) * own
+    at = slot * own
+    ru = ZERO
+    uu = ZERO
+    for o in range(block * SIDE, block * SIDE + SIDE):
+        r = peek(n, first + o) * peek(cols.spread, o)
+        u = peek(memory.gain, row + o) * (peek(memory.rows, at + o) - (peek(cols.value, o) - r))
+        w = ONE / max(peek(cols.variance, o), LEAST)
+        w = w if r * r * w < CLIP else ZERO
+        ru += w * r * u
+        uu += w * u * u
+    return sums[0] * TRUST_FADE + ru, sums[1] * TRUST_FADE + uu
 
 
 @borrowing

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from kvzip.blocks.codec import Around, Chain
 from kvzip.blocks.predicted import Choice
+from kvzip.blocks.united import UnitCoder, UnitShape, Values, checked_bytes, rows
 from kvzip.container.structures import DIRECTORY, DUMP, OTHER_FILE, SINGLE, BlockHead, Member, Start
 from kvzip.container.shared import Shared, rope_payload, tokens_payload
+from kvzip.container.unit import Unit
 from kvzip.container.writer import ContainerWriter
 from kvzip.dumps.safetensors import Header, read_header
 from kvzip.errors import DumpError, KvzipError
@@ -29,12 +31,13 @@ from kvzip.pipeline.survey import (
     token_source,
     tokens_of,
 )
+from kvzip.pipeline.units import KeptUnit, PlannedUnit, forget, nearest, plan_units
 from kvzip.predict.grid import grid_of
 from kvzip.predict.rope import Rope
 from kvzip.predict.tokens import Occurrences
 from kvzip.streams.describe import extents_of, opaque_bytes
 from kvzip.streams.extent import Extent
-from kvzip.streams.plan import Block, blocks_of, gather, slabs
+from kvzip.streams.plan import Block, blocks_of, gather, gather_whole, slabs
 
 
 @dataclass
@@ -74,7 +77,7 @@ class Report:
         return self.source_bytes / max(1, self.container_bytes)
 
 
-Coded = tuple[BlockHead, bytes, int]
+Coded = tuple[BlockHead, bytes, int, Unit | None]
 
 
 class Compressor:
@@ -95,6 +98,8 @@ class Compressor:
         self.report = Report()
         self.done = 0  # bytes of values written as blocks
         self.known = Shared()
+        self.units = 0  # the number of the next unit
+        self.kept: dict[int, KeptUnit] = {}  # units that later ones may refer to
         self.unique: int | None = None  # the extent whose rows are the tokens themselves
 
     def add(self, source: MemberInput, pool: ChainPool[Coded]) -> None:
@@ -104,8 +109,15 @@ class Compressor:
         self.writer.member(member)
         digest = xxhash.xxh3_128(member.header)
         self._find_tokens(source, member)
-        for number, extent in enumerate(member.extents):
-            self._extent(source, number, extent, pool, digest)
+        units = {unit.first: unit for unit in self._plan(member)}
+        number = 0
+        while number < len(member.extents):
+            if number in units:
+                self._unit(source, member, units[number], pool, digest)
+                number += units[number].count
+            else:
+                self._extent(source, number, member.extents[number], pool, digest)
+                number += 1
         for coded in pool.results(everything=True):
             self._write(coded)
         if source.file.read(1):
@@ -179,6 +191,56 @@ class Compressor:
             self.writer.shared(rope_payload(rope))
         return self.known.ropes.index(rope) + 1
 
+    def _plan(self, member: Member) -> list[PlannedUnit]:
+        settings = self.options.unites
+        return plan_units(member.extents, settings.layers_back if settings.most_base else 0) if settings else []
+
+    def _unit(
+        self, source: MemberInput, member: Member, planned: PlannedUnit, pool: ChainPool[Coded], digest: Any
+    ) -> None:
+        """Read a layer and hand the blocks of its unit to the pool."""
+        assert self.options.unites is not None
+        extents = member.extents[planned.first : planned.first + planned.count]
+        values = []
+        for extent in extents:
+            data = _read(source, extent.nbytes)
+            digest.update(data)
+            values.append(gather_whole(extent, data))
+        choice = None
+        for extent, part in zip(extents, values, strict=True):
+            names = tuple(range(len(part)))
+            found = self._choose(-1, extent, part, extent.kinds(names))
+            choice = found if choice is None or (found and found.rope) else choice
+        assert choice is not None
+        settings = self.options.unites
+        back = settings.layers_back if settings.most_base else 0
+        bases = nearest(self.kept, planned, back)
+        unit = Unit(
+            planned.first,
+            planned.count,
+            choice.rope,
+            choice.tokens,
+            planned.step,
+            max(planned.keep, back),
+            tuple(self.units - base for base in bases),
+            settings,
+        )
+        shape = UnitShape(extents, self.known.ropes[choice.rope - 1] if choice.rope else None)
+        tokens = self.known.tokens[choice.tokens - 1] if choice.tokens else None
+        around = [(self.kept[base].shape, self.kept[base].values) for base in bases]
+        coder = UnitCoder(unit, shape, tokens, around, self.options.parameters)
+        self.kept[self.units] = KeptUnit(planned, shape, values, unit.keep)
+        pool.budget = max(pool.budget, 2 * planned.nbytes)
+        for block in range(coder.blocks):
+            work = _EncodeUnit(coder, values, block, source.where, unit)
+            start, stop = coder.span(block)
+            cost = planned.nbytes * (stop - start) // planned.tokens
+            pool.submit((id(self), "unit", self.units), cost, work, block + 1 == coder.blocks)
+            for coded in pool.results():
+                self._write(coded)
+        self.units += 1
+        forget(self.kept, self.units)
+
     def _extent(self, source: MemberInput, number: int, extent: Extent, pool: ChainPool[Coded], digest: Any) -> None:
         """Read an extent slab by slab and hand its blocks to the pool."""
         chains: dict[int, Chain] = {}
@@ -218,8 +280,10 @@ class Compressor:
         return chain
 
     def _write(self, coded: Coded) -> None:
-        head, payload, nbytes = coded
-        self.writer.block(head, payload)
+        head, payload, nbytes, unit = coded
+        if unit is not None and head.number == 0:
+            self.writer.unit(unit)
+        self.writer.block(head, payload, unit is not None)
         self.done += nbytes
         if self.progress:
             self.progress(self.done, self.writer.written)
@@ -244,7 +308,24 @@ class _Encode:
             where = f"{self.where}: block {self.number} of tensor {self.extent}"
             if not np.array_equal(self.twin.decode(memoryview(payload), self.block, where), self.values):
                 raise KvzipError(f"{where} did not survive --verify; the source is untouched, please report this")
-        return BlockHead(self.extent, self.number, check), payload, self.values.nbytes
+        return BlockHead(self.extent, self.number, check), payload, self.values.nbytes, None
+
+
+@dataclass
+class _EncodeUnit:
+    """The work of one block of a unit."""
+
+    coder: UnitCoder
+    values: Values
+    number: int
+    where: str
+    unit: Unit
+
+    def __call__(self) -> Coded:
+        data = checked_bytes(rows(self.values, *self.coder.span(self.number)))
+        check = xxhash.xxh3_64_intdigest(data.data)
+        payload = self.coder.encode(self.values, self.number)
+        return BlockHead(self.unit.first, self.number, check), payload, data.nbytes, self.unit
 
 
 def _read(source: MemberInput, count: int) -> bytearray:

@@ -5,117 +5,27 @@ Every block's values are checked before they are handed on, every member's diges
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
-from kvzip.blocks.codec import Around, Chain
 from kvzip.container import records
 from kvzip.container.records import Record, RecordReader
 from kvzip.container.shared import Shared
-from kvzip.container.structures import SINGLE, BlockHead, Index, Member, Start
-from kvzip.errors import ContainerError
+from kvzip.container.structures import SINGLE, Index, Member, Start
+from kvzip.container.unit import Unit
 from kvzip.pipeline.compress import ChainRecord, Report
+from kvzip.pipeline.decode_extent import Decoded, ExtentDecoder, drain
+from kvzip.pipeline.decode_unit import OpenUnits
 from kvzip.pipeline.options import Progress, in_flight_budget
 from kvzip.pipeline.schedule import ChainPool
 from kvzip.streams.extent import Extent
-from kvzip.streams.plan import Block, Slab, blocks_of, scatter, slabs
 
 Create = Callable[[Member, int], AbstractContextManager[BinaryIO | None]]
 """Opens the place where a member's bytes go: called with the member and its number."""
-
-
-@dataclass
-class Decoded:
-    """A block's checked values."""
-
-    decoder: ExtentDecoder
-    slab: Slab
-    blocks: int  # how many blocks its slab has
-    values: NDArray[Any]
-
-
-@dataclass
-class _Decode:
-    """The work of one block: runs on a pool thread."""
-
-    decoder: ExtentDecoder
-    chain: Chain
-    payload: memoryview
-    head: BlockHead
-    slab: Slab
-    blocks: int
-    block: Block
-    where: str
-
-    def __call__(self) -> Decoded:
-        values = self.chain.decode(self.payload, self.block, self.where)
-        if xxhash.xxh3_64_intdigest(np.ascontiguousarray(values).data) != self.head.check:
-            raise ContainerError(f"{self.where} fails its check; the container is damaged, get another copy")
-        return Decoded(self.decoder, self.slab, self.blocks, values)
-
-
-class ExtentDecoder:
-    """Decodes the blocks of one extent, given in order, into the extent's slabs of bytes, in order."""
-
-    def __init__(
-        self, extent: Extent, start: Start, where: str, shared: Shared, observe: bool = False
-    ) -> None:
-        self.extent, self.start, self.where, self.observe = extent, start, where, observe
-        self.shared = shared
-        self.shared_met: Callable[[Record], None] | None = None  # what to do with a SHARED record between blocks
-        self.chains: dict[int, Chain] = {}
-        self.opened: list[tuple[Block, Chain]] = []
-        self.parts: list[NDArray[Any]] = []
-
-    def plan(self) -> Iterator[tuple[Slab, int, Block]]:
-        """Every block with its slab and the number of blocks in it."""
-        for slab in slabs(self.extent, 1 << self.start.block_log2):
-            blocks = blocks_of(self.extent, slab)
-            for block in blocks:
-                yield slab, len(blocks), block
-
-    def read(self, reader: RecordReader, number: int, pool: ChainPool[Decoded]) -> Iterator[int]:
-        """Read the extent's blocks and hand them to the pool; yield each block's offset once it is queued."""
-        for count, (slab, blocks, block) in enumerate(self.plan()):
-            record = reader.next()
-            while record.type == records.SHARED and self.shared_met is not None:
-                self.shared_met(record)
-                record = reader.next()
-            if record.type != records.BLOCK:
-                raise reader.damaged(record.offset, "should be a block")
-            head, payload = BlockHead.split(record.payload, reader.where)
-            if (head.extent, head.number) != (number, count):
-                raise reader.damaged(record.offset, "is out of order")
-            work = self.work(head, payload, slab, blocks, block)
-            pool.submit((id(self), block.chain), work.chain.cost(block), work, block.last_of_chain)
-            yield record.offset
-
-    def work(self, head: BlockHead, payload: memoryview, slab: Slab, blocks: int, block: Block) -> _Decode:
-        """The job of one block."""
-        chain = self.chains.get(block.chain)
-        if chain is None:
-            around = Around(self.extent.kinds(block.names), self.shared.ropes, self.shared.tokens)
-            chain = self.chains[block.chain] = Chain(self.extent, self.start.parameters, self.observe, around)
-            self.opened.append((block, chain))
-        if block.last_of_chain:
-            del self.chains[block.chain]
-        where = f"{self.where}: block {head.number} of extent {head.extent}"
-        return _Decode(self, chain, payload, head, slab, blocks, block, where)
-
-    def slab_bytes(self, decoded: Decoded) -> memoryview | None:
-        """The bytes of a slab, once its last block is given."""
-        self.parts.append(decoded.values)
-        if len(self.parts) < decoded.blocks:
-            return None
-        parts, self.parts = self.parts, []
-        values = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return scatter(self.extent, decoded.slab, values)
 
 
 @dataclass
@@ -146,6 +56,7 @@ class Decompressor:
     report: Report = field(default_factory=Report)
     index: Index = field(default_factory=Index)
     shared: Shared = field(default_factory=Shared)
+    united: OpenUnits = field(default_factory=OpenUnits)
 
     def run(self, threads: int) -> Report:
         """Decode every member; check index and trailer."""
@@ -178,8 +89,14 @@ class Decompressor:
         with self.create(member, self.report.members) as out:
             sink = _Sink(out, digest, self)
             sink.write(member.header)
-            for number, extent in enumerate(member.extents):
-                self._extent(number, extent, pool, sink)
+            number = 0
+            while number < len(member.extents):
+                record = self._next(reader)
+                if record.type == records.UNIT and self.opening.start.version > 1:
+                    number += self._unit(number, member, record, pool, sink)
+                else:
+                    self._extent(number, member.extents[number], record, pool, sink)
+                    number += 1
             drain(pool, sink.write, everything=True)
             end = reader.next()
             if end.type != records.MEMBER_END or bytes(end.payload) != digest.digest():
@@ -187,15 +104,22 @@ class Decompressor:
         self.report.members += 1
         return digest.digest()
 
-    def _meet(self, record: Record) -> None:
-        self.shared.add(record.payload, self.opening.reader.where)
-        self.index.shared.append(record.offset)
+    def _next(self, reader: RecordReader) -> Record:
+        """The next record that is not a SHARED one; those are taken in."""
+        record = reader.next()
+        while record.type == records.SHARED and self.opening.start.version > 1:
+            self.shared.add(record.payload, reader.where)
+            self.index.shared.append(record.offset)
+            record = reader.next()
+        return record
 
-    def _extent(self, number: int, extent: Extent, pool: ChainPool[Decoded], sink: _Sink) -> None:
+    def _extent(
+        self, number: int, extent: Extent, first: Record, pool: ChainPool[Decoded], sink: _Sink
+    ) -> None:
         reader = self.opening.reader
         decoder = ExtentDecoder(extent, self.opening.start, reader.where, self.shared, self.observe)
-        decoder.shared_met = self._meet if self.opening.start.version > 1 else None
-        for count, offset in enumerate(decoder.read(reader, number, pool)):
+        decoder.next_record = self._next
+        for count, offset in enumerate(decoder.read(reader, number, pool, first)):
             if count == 0:
                 self.index.members[-1][1].append(offset)
             drain(pool, sink.write)
@@ -203,13 +127,19 @@ class Decompressor:
             seen = (ChainRecord(self.report.members, number, extent, *opened) for opened in decoder.opened)
             self.report.chains.extend(seen)
 
-
-def drain(pool: ChainPool[Decoded], write: Callable[[memoryview], Any], everything: bool = False) -> None:
-    """Write what is done: blocks come in order, so those of an extent come together."""
-    for decoded in pool.results(everything):
-        data = decoded.decoder.slab_bytes(decoded)
-        if data is not None:
-            write(data)
+    def _unit(self, number: int, member: Member, record: Record, pool: ChainPool[Decoded], sink: _Sink) -> int:
+        """Hand the blocks of a unit to the pool; return how many extents it has."""
+        reader = self.opening.reader
+        unit = Unit.from_bytes(record.payload, reader.where)
+        if unit.first != number:
+            raise reader.damaged(record.offset, "is out of order")
+        decoder = self.united.open(unit, member, self.opening.start, self.shared, reader.where)
+        self.index.units.append(record.offset)
+        self.index.members[-1][1].extend([record.offset] * unit.count)
+        pool.budget = max(pool.budget, 2 * decoder.nbytes)
+        for _ in decoder.read(reader, pool, self._next):
+            drain(pool, sink.write)
+        return unit.count
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kvzip.container.structures import BLOCK_BYTES_LOG2
 from kvzip.errors import OptionError
+from kvzip.linear.settings import LEVELS, Settings
 from kvzip.predict.rope import MAX_CHANNELS, from_spec
 from kvzip.pipeline.schedule import available_threads
 from kvzip.windows.parameters import DEFAULT_LEVEL, Parameters, parameters_for
@@ -36,6 +37,11 @@ class Options:
     def recalls(self) -> bool:
         """Whether repeated tokens are made use of."""
         return self.level >= 3
+
+    @property
+    def unites(self) -> Settings | None:
+        """How layers are coded together, None if they are not."""
+        return LEVELS.get(self.level)
 
     @property
     def budget(self) -> int:

@@ -11,15 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.container import records
-from kvzip.container.records import END_MAGIC, TRAILER, RecordReader
+from kvzip.container.records import END_MAGIC, TRAILER, Record, RecordReader
 from kvzip.container.shared import Shared
 from kvzip.container.structures import Index, Member
+from kvzip.container.unit import Unit
 from kvzip.dtypes import DTYPES
 from kvzip.dumps.safetensors import Header, TensorEntry, parse_header
 from kvzip.errors import ContainerError, KvzipError
-from kvzip.pipeline.decompress import Decoded, ExtentDecoder, Opening, drain
+from kvzip.pipeline.decode_extent import Decoded, ExtentDecoder, drain
+from kvzip.pipeline.decode_unit import UnitDecoder, begin
+from kvzip.pipeline.decompress import Opening
 from kvzip.pipeline.options import in_flight_budget
 from kvzip.pipeline.schedule import ChainPool
+from kvzip.streams.plan import scatter_whole
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,17 @@ class Layer:
     tensors: dict[str, Tensor]
 
 
+UNITS_HELD = 3  # decoded units that stay in memory for what comes next
+
+
+def _skip_shared(reader: RecordReader) -> Record:
+    """The next record that is not a SHARED one; those are known."""
+    record = reader.next()
+    while record.type == records.SHARED:
+        record = reader.next()
+    return record
+
+
 @dataclass(frozen=True)
 class TensorInfo:
     """Where a tensor is and what it is, without its data."""
@@ -68,6 +83,8 @@ class Reader:
         self.members = [self._read_member(offset) for offset, _ in self.index.members]
         self.headers = [self._header(member) for member in self.members]
         self._known: Shared | None = None
+        self._units: dict[int, UnitDecoder] = {}
+        self._unit_offsets = self.index.units
         self._infos = {(i.member, i.entry.name): i for i in self._locate()}
 
     def __enter__(self) -> Reader:
@@ -124,18 +141,50 @@ class Reader:
         """Decode an extent whole."""
         if info.entry.start == info.entry.stop:
             return bytearray()
-        extent = self.members[info.member].extents[info.extent]
-        at = self.index.members[info.member][1][info.extent]
-        decoder = ExtentDecoder(extent, self.start, self.where, self._shared())
-        decoder.shared_met = lambda record: None  # they are all known
-        reader = RecordReader.at(self.file, self.where, at)  # after the shared ones: one file, one place in it
+        member, at = self.members[info.member], self.index.members[info.member][1][info.extent]
+        shared = self._shared()  # before the reader: one file, one place in it
+        reader = RecordReader.at(self.file, self.where, at)
+        first = reader.next()
         out = bytearray()
         budget = in_flight_budget(self.threads, self.start.block_log2)
         with ChainPool[Decoded](self.threads, budget) as pool:
-            for _ in decoder.read(reader, info.extent, pool):
+            if first.type == records.UNIT:
+                decoder = self._unit(at, pool)
+                values = decoder.values[info.extent - decoder.unit.first]
+                return bytearray(scatter_whole(member.extents[info.extent], values))
+            single = ExtentDecoder(member.extents[info.extent], self.start, self.where, shared)
+            single.next_record = _skip_shared
+            for _ in single.read(reader, info.extent, pool, first):
                 drain(pool, out.extend)
             drain(pool, out.extend, everything=True)
         return out
+
+    def _unit(self, offset: int, pool: ChainPool[Decoded]) -> UnitDecoder:
+        """Decode the unit at an offset, and before it what it refers to; the last few stay in memory."""
+        if offset in self._units:
+            return self._units[offset]
+        number = self._unit_offsets.index(offset)
+        reader = RecordReader.at(self.file, self.where, offset)
+        unit = Unit.from_bytes(reader.next().payload, self.where)
+        if any(back > number for back in unit.bases):
+            raise ContainerError(f"{self.where}: a unit refers to what is not there; the container is damaged")
+        bases: list[UnitDecoder | None] = [
+            self._unit(self._unit_offsets[number - back], pool) for back in unit.bases
+        ]
+        member = self.members[self._member_of(offset)]
+        decoder = begin(unit, member, self.start, self._shared(), self.where, bases)
+        for _ in decoder.read(RecordReader.at(self.file, self.where, reader.offset), pool, _skip_shared):
+            pass
+        for decoded in pool.results(everything=True):
+            decoded.decoder.slab_bytes(decoded)
+        decoder.bases = []
+        self._units[offset] = decoder
+        while len(self._units) > UNITS_HELD:
+            del self._units[next(iter(self._units))]
+        return decoder
+
+    def _member_of(self, offset: int) -> int:
+        return max(number for number, (at, _) in enumerate(self.index.members) if at < offset)
 
     def _shared(self) -> Shared:
         """The shared records, read once."""

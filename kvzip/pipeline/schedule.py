@@ -7,8 +7,9 @@ submission order whatever the number of threads, so the output never depends on 
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -47,26 +48,50 @@ class ChainPool(Generic[T]):
     ) -> None:
         self.executor.shutdown(wait=True, cancel_futures=True)
 
-    def submit(self, chain: Hashable, cost: int, work: Callable[[], T], ends_chain: bool = False) -> None:
-        """Queue ``work`` behind what its chain has queued before."""
+    def submit(
+        self,
+        chain: Hashable,
+        cost: int,
+        work: Callable[[], T],
+        ends_chain: bool = False,
+        after: Iterable[Future[T]] = (),
+    ) -> Future[T]:
+        """Queue ``work`` behind what its chain has queued before, and behind the results ``after``.
+
+        Work waits without holding a thread. It fails with whatever it waits for.
+        """
         result: Future[T] = Future()
 
         def run() -> None:
             try:
+                for future in waits:
+                    if failed := future.exception():
+                        raise failed
                 result.set_result(work())
             except BaseException as error:
                 result.set_exception(error)
 
-        before = self.last.get(chain)
-        if before is None:
-            self.executor.submit(run)
-        else:
-            before.add_done_callback(lambda _: self._continue(run, result))
+        waits = [future for future in (self.last.get(chain), *after) if future is not None]
+        left = len(waits) + 1
+        lock = threading.Lock()
+
+        def one_less(done: Future[T] | None = None) -> None:
+            nonlocal left
+            with lock:
+                left -= 1
+                ready = left == 0
+            if ready:
+                self._continue(run, result)
+
+        for future in waits:
+            future.add_done_callback(one_less)
+        one_less()
         self.last[chain] = result
         if ends_chain:
             del self.last[chain]
         self.pending.append((result, cost))
         self.in_flight += cost
+        return result
 
     def _continue(self, run: Callable[[], None], result: Future[T]) -> None:
         try:

@@ -158,8 +158,7 @@ def gather(extent: Extent, slab: Slab, data: Any) -> NDArray[Any]:
 
 def gather_whole(extent: Extent, data: Any) -> NDArray[Any]:
     """All of an extent's ``data`` as (streams, tokens, channels)."""
-    sizes = tuple(size for _, size in extent.axes)
-    return gather(extent, Slab(0, extent.nbytes, sizes, 0, extent.tokens, True), data)
+    return gather(extent, _whole(extent), data)
 
 
 def scatter(extent: Extent, slab: Slab, streams: NDArray[Any]) -> memoryview:
@@ -169,6 +168,16 @@ def scatter(extent: Extent, slab: Slab, streams: NDArray[Any]) -> memoryview:
     order = _stream_major(extent)
     box = streams.reshape([slab.shape[axis] for axis in order])
     return _bytes(np.ascontiguousarray(box.transpose(np.argsort(order))).reshape(-1))
+
+
+def scatter_whole(extent: Extent, streams: NDArray[Any]) -> memoryview:
+    """The inverse of ``gather_whole``."""
+    return scatter(extent, _whole(extent), streams)
+
+
+def _whole(extent: Extent) -> Slab:
+    sizes = tuple(size for _, size in extent.axes)
+    return Slab(0, extent.nbytes, sizes, 0, extent.tokens, True)
 
 
 def _bytes(values: NDArray[Any]) -> memoryview:

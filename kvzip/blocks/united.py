@@ -1,0 +1,164 @@
+"""A unit's blocks: all streams of one layer, coded together by linear prediction, both directions side by side.
+
+    method      u8          0 linear prediction: the payload of ``linear.layer``; 1 apart
+    apart       for each extent of the unit: length varint | payload of ``blocks.codec``
+
+A unit whose prediction does not pay goes apart, and stays so for the rest of its blocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.blocks.codec import Chain
+from kvzip.container.unit import Unit
+from kvzip.errors import UnsupportedError
+from kvzip.linear.columns import Rope as Turns
+from kvzip.linear.layer import LayerCoder
+from kvzip.predict.rope import Rope
+from kvzip.predict.tokens import Occurrences
+from kvzip.streams.extent import Extent
+from kvzip.streams.plan import Block
+from kvzip.windows.parameters import Parameters
+from kvzip.wire import Cursor, put_bytes
+
+LINEAR, APART = 0, 1
+Values = list[NDArray[Any]]
+"""For each extent of a unit (streams, tokens, channels) of unsigned integers."""
+
+
+class UnitShape:
+    """The streams of a unit: their kinds, widths and rotation."""
+
+    def __init__(self, extents: tuple[Extent, ...], rope: Rope | None) -> None:
+        self.extents = extents
+        self.kinds: list[str] = []
+        self.channels: list[int] = []
+        self.streams: list[int] = []
+        for extent in extents:
+            kinds = [name.kind for name in extent.stream_names()]
+            self.streams.append(len(kinds))
+            self.kinds += ["value" if kind == "value" else "key" for kind in kinds]
+            self.channels += [extent.axes[-1][1]] * len(kinds)
+        turns = None
+        if rope is not None:
+            turns = Turns(
+                np.array(rope.first, np.int64),
+                np.array(rope.second, np.int64),
+                np.array(rope.cos, np.float64),
+                np.array(rope.sin, np.float64),
+            )
+        self.turns = [turns if kind == "key" else None for kind in self.kinds]
+
+    @property
+    def columns(self) -> int:
+        """How many columns another unit's prediction gets of this one."""
+        return sum(self.channels)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of every stream."""
+        return self.extents[0].tokens
+
+    def coder(self, base_columns: int, unit: Unit | None = None) -> LayerCoder:
+        """A coder of these streams."""
+        settings = unit.settings if unit else None
+        return LayerCoder(self.extents[0].dtype, self.kinds, self.channels, self.turns, base_columns, settings)
+
+    def empty(self) -> Values:
+        """Room for a unit's values."""
+        return [
+            np.empty((streams, extent.tokens, extent.axes[-1][1]), f"<u{extent.itemsize}")
+            for extent, streams in zip(self.extents, self.streams, strict=True)
+        ]
+
+
+def rows(values: Values, start: int, stop: int) -> list[NDArray[Any]]:
+    """Tokens ``start`` to ``stop`` of every stream, as (tokens, channels)."""
+    return [stream[start:stop] for part in values for stream in part]
+
+
+def checked_bytes(block: list[NDArray[Any]]) -> NDArray[Any]:
+    """What a block's check is taken of: its streams one after the other."""
+    return np.concatenate([stream.reshape(-1) for stream in block])
+
+
+class UnitCoder:
+    """One direction of a unit's blocks, which are coded in order."""
+
+    def __init__(
+        self,
+        unit: Unit,
+        shape: UnitShape,
+        tokens: Occurrences | None,
+        bases: list[tuple[UnitShape, Values]],
+        parameters: Parameters,
+    ) -> None:
+        self.unit, self.shape, self.bases = unit, shape, bases
+        self.ids = tokens.slot if tokens is not None else None
+        self.parameters = parameters
+        self.apart: list[Chain] | None = None
+        self.columns = [base.coder(0) for base, _ in bases]
+        self.coder = shape.coder(sum(base.columns for base, _ in bases), unit)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+        return -(-self.shape.tokens // self.unit.step)
+
+    def span(self, number: int) -> tuple[int, int]:
+        """The tokens of a block."""
+        start = number * self.unit.step
+        return start, min(start + self.unit.step, self.shape.tokens)
+
+    def encode(self, values: Values, number: int) -> bytes:
+        """The payload of block ``number``; the bases' values must be there as far as it reaches."""
+        start, stop = self.span(number)
+        parts = [np.ascontiguousarray(part[:, start:stop]) for part in values]
+        if self.apart is None:
+            payload = bytes((LINEAR,)) + self.coder.encode(rows(values, start, stop), *self._around(start, stop))
+            if len(payload) <= sum(chain.promised(part) for chain, part in zip(self._chains(), parts, strict=True)):
+                return payload
+            self.apart = self._chains()
+        out = bytearray((APART,))
+        for chain, part in zip(self.apart, parts, strict=True):
+            put_bytes(out, chain.encode(part))
+        return bytes(out)
+
+    def decode(self, payload: memoryview, number: int, values: Values, where: str) -> list[NDArray[Any]]:
+        """Put block ``number`` into ``values``; return it as ``rows`` does."""
+        start, stop = self.span(number)
+        cursor = Cursor(payload, where)
+        method = cursor.u8()
+        if method > APART:
+            raise UnsupportedError(f"{where} is coded by method {method}, unknown here; use a newer kvzip")
+        if method == LINEAR:
+            if self.apart is not None:
+                raise cursor.damaged("goes back to a prediction that was given up")
+            rest = cursor.take(cursor.left)
+            block = self.coder.decode(rest, stop - start, *self._around(start, stop))
+            for into, part in zip(rows(values, start, stop), block, strict=True):
+                into[:] = part
+            return block
+        self.apart = self.apart or self._chains()
+        for chain, extent, into in zip(self.apart, self.shape.extents, values, strict=True):
+            names = tuple(range(len(into)))
+            piece = Block(0, names, stop - start, extent.axes[-1][1], False)
+            into[:, start:stop] = chain.decode(cursor.take(cursor.varint(cursor.left)), piece, where)
+        cursor.finish()
+        return rows(values, start, stop)
+
+    def _chains(self) -> list[Chain]:
+        return [Chain(extent, self.parameters) for extent in self.shape.extents]
+
+    def _around(self, start: int, stop: int) -> tuple[NDArray[np.float32] | None, NDArray[np.int32] | None]:
+        """The bases' columns and the tokens' ids for a block."""
+        base = None
+        if self.bases:
+            pairs = zip(self.columns, self.bases, strict=True)
+            parts = [columns.columns(rows(values, start, stop)) for columns, (_, values) in pairs]
+            base = np.concatenate(parts, axis=1)
+        return base, self.ids[start:stop] if self.ids is not None else None

@@ -1,0 +1,127 @@
+"""The blocks of one extent by itself, back into bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from kvzip.blocks.codec import Around, Chain
+from kvzip.container import records
+from kvzip.container.records import Record, RecordReader
+from kvzip.container.shared import Shared
+from kvzip.container.structures import BlockHead, Start
+from kvzip.errors import ContainerError
+from kvzip.pipeline.schedule import ChainPool
+from kvzip.streams.extent import Extent
+from kvzip.streams.plan import Block, Slab, blocks_of, scatter, slabs
+
+
+class Assembler(Protocol):
+    """What puts blocks together again."""
+
+    def slab_bytes(self, decoded: Decoded) -> memoryview | None:
+        """The bytes that a block completes, if it does."""
+
+
+@dataclass
+class Decoded:
+    """A block's checked values."""
+
+    decoder: Assembler
+    slab: Slab | None
+    blocks: int  # how many blocks its slab has
+    values: NDArray[Any]
+
+
+@dataclass
+class _Decode:
+    """The work of one block: runs on a pool thread."""
+
+    decoder: ExtentDecoder
+    chain: Chain
+    payload: memoryview
+    head: BlockHead
+    slab: Slab
+    blocks: int
+    block: Block
+    where: str
+
+    def __call__(self) -> Decoded:
+        values = self.chain.decode(self.payload, self.block, self.where)
+        if xxhash.xxh3_64_intdigest(np.ascontiguousarray(values).data) != self.head.check:
+            raise ContainerError(f"{self.where} fails its check; the container is damaged, get another copy")
+        return Decoded(self.decoder, self.slab, self.blocks, values)
+
+
+class ExtentDecoder:
+    """Decodes the blocks of one extent, given in order, into the extent's slabs of bytes, in order."""
+
+    def __init__(
+        self, extent: Extent, start: Start, where: str, shared: Shared, observe: bool = False
+    ) -> None:
+        self.extent, self.start, self.where, self.observe = extent, start, where, observe
+        self.shared = shared
+        self.next_record: Callable[[RecordReader], Record] = RecordReader.next
+        self.chains: dict[int, Chain] = {}
+        self.opened: list[tuple[Block, Chain]] = []
+        self.parts: list[NDArray[Any]] = []
+
+    def plan(self) -> Iterator[tuple[Slab, int, Block]]:
+        """Every block with its slab and the number of blocks in it."""
+        for slab in slabs(self.extent, 1 << self.start.block_log2):
+            blocks = blocks_of(self.extent, slab)
+            for block in blocks:
+                yield slab, len(blocks), block
+
+    def read(
+        self, reader: RecordReader, number: int, pool: ChainPool[Decoded], first: Record | None = None
+    ) -> Iterator[int]:
+        """Read the extent's blocks and hand them to the pool; yield each block's offset once it is queued.
+
+        ``first`` is the record of the first one, if it was read already.
+        """
+        for count, (slab, blocks, block) in enumerate(self.plan()):
+            record = first if first is not None and count == 0 else self.next_record(reader)
+            if record.type != records.BLOCK:
+                raise reader.damaged(record.offset, "should be a block")
+            head, payload = BlockHead.split(record.payload, reader.where)
+            if (head.extent, head.number) != (number, count):
+                raise reader.damaged(record.offset, "is out of order")
+            work = self.work(head, payload, slab, blocks, block)
+            pool.submit((id(self), block.chain), work.chain.cost(block), work, block.last_of_chain)
+            yield record.offset
+
+    def work(self, head: BlockHead, payload: memoryview, slab: Slab, blocks: int, block: Block) -> _Decode:
+        """The job of one block."""
+        chain = self.chains.get(block.chain)
+        if chain is None:
+            around = Around(self.extent.kinds(block.names), self.shared.ropes, self.shared.tokens)
+            chain = self.chains[block.chain] = Chain(self.extent, self.start.parameters, self.observe, around)
+            self.opened.append((block, chain))
+        if block.last_of_chain:
+            del self.chains[block.chain]
+        where = f"{self.where}: block {head.number} of extent {head.extent}"
+        return _Decode(self, chain, payload, head, slab, blocks, block, where)
+
+    def slab_bytes(self, decoded: Decoded) -> memoryview | None:
+        """The bytes of a slab, once its last block is given."""
+        assert decoded.slab is not None
+        self.parts.append(decoded.values)
+        if len(self.parts) < decoded.blocks:
+            return None
+        parts, self.parts = self.parts, []
+        values = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return scatter(self.extent, decoded.slab, values)
+
+
+def drain(pool: ChainPool[Decoded], write: Callable[[memoryview], Any], everything: bool = False) -> None:
+    """Write what is done: blocks come in order, so those of an extent come together."""
+    for decoded in pool.results(everything):
+        data = decoded.decoder.slab_bytes(decoded)
+        if data is not None:
+            write(data)

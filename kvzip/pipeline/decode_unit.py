@@ -1,0 +1,135 @@
+"""The blocks of a unit, back into the bytes of its extents; units in flight, and those that later ones refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import numpy as np
+import xxhash
+
+from kvzip.blocks.united import UnitCoder, UnitShape, Values, checked_bytes
+from kvzip.container import records
+from kvzip.container.records import Record, RecordReader
+from kvzip.container.shared import Shared
+from kvzip.container.structures import BlockHead, Member, Start
+from kvzip.container.unit import Unit, can_join
+from kvzip.errors import ContainerError
+from kvzip.pipeline.decode_extent import Decoded
+from kvzip.pipeline.schedule import ChainPool
+from kvzip.streams.extent import Extent
+from kvzip.streams.plan import scatter_whole
+
+EMPTY = np.zeros(0, np.uint8)
+
+
+@dataclass
+class UnitDecoder:
+    """Decodes the blocks of one unit, given in order. Others may use its values block by block, as they are done."""
+
+    unit: Unit
+    extents: tuple[Extent, ...]
+    shape: UnitShape
+    coder: UnitCoder
+    values: Values
+    bases: list[UnitDecoder]
+    where: str
+    done: list[Future[Decoded]] = field(default_factory=list)
+    blocks_given: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the unit's values."""
+        return sum(extent.nbytes for extent in self.extents)
+
+    def read(
+        self, reader: RecordReader, pool: ChainPool[Decoded], next_record: Callable[[RecordReader], Record]
+    ) -> Iterator[None]:
+        """Read the blocks and hand them to the pool, each behind the blocks of the bases that it needs."""
+        for number in range(self.coder.blocks):
+            record = next_record(reader)
+            if record.type != records.BLOCK:
+                raise reader.damaged(record.offset, "should be a block")
+            head, payload = BlockHead.split(record.payload, reader.where)
+            if (head.extent, head.number) != (self.unit.first, number):
+                raise reader.damaged(record.offset, "is out of order")
+            needed = [base.done[min(self._reach(base, number), len(base.done) - 1)] for base in self.bases]
+            work = _DecodeUnit(self, payload, head, f"{self.where}: block {number} of the unit at {self.unit.first}")
+            last = number + 1 == self.coder.blocks
+            self.done.append(pool.submit((id(self), "unit"), len(payload), work, last, needed))
+            yield
+
+    def _reach(self, base: UnitDecoder, number: int) -> int:
+        """The last block of a base that block ``number`` looks at."""
+        return (self.coder.span(number)[1] - 1) // base.unit.step
+
+    def slab_bytes(self, decoded: Decoded) -> memoryview | None:
+        """All extents' bytes, once the last block is given."""
+        self.blocks_given += 1
+        if self.blocks_given < self.coder.blocks:
+            return None
+        parts = [scatter_whole(extent, part) for extent, part in zip(self.extents, self.values, strict=True)]
+        return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+
+
+@dataclass
+class _DecodeUnit:
+    """The work of one block: runs on a pool thread."""
+
+    decoder: UnitDecoder
+    payload: memoryview
+    head: BlockHead
+    where: str
+
+    def __call__(self) -> Decoded:
+        block = self.decoder.coder.decode(self.payload, self.head.number, self.decoder.values, self.where)
+        if xxhash.xxh3_64_intdigest(checked_bytes(block).data) != self.head.check:
+            raise ContainerError(f"{self.where} fails its check; the container is damaged, get another copy")
+        return Decoded(self.decoder, None, self.decoder.coder.blocks, EMPTY)
+
+
+@dataclass
+class OpenUnits:
+    """The units met so far that later ones may refer to, by number."""
+
+    count: int = 0
+    kept: dict[int, UnitDecoder] = field(default_factory=dict)
+
+    def open(self, unit: Unit, member: Member, start: Start, shared: Shared, where: str) -> UnitDecoder:
+        """Begin the next unit. ContainerError if it cannot be what its record says."""
+        bases = [self.kept.get(self.count - back) for back in unit.bases]
+        decoder = begin(unit, member, start, shared, where, bases)
+        self.kept[self.count] = decoder
+        self.count += 1
+        for old in [n for n, other in self.kept.items() if n + other.unit.keep < self.count]:
+            del self.kept[old]
+        return decoder
+
+
+def begin(
+    unit: Unit, member: Member, start: Start, shared: Shared, where: str, bases: list[UnitDecoder | None]
+) -> UnitDecoder:
+    """A decoder for a unit, after all checks that its record, the shared ones and its bases allow."""
+    extents = member.extents[unit.first : unit.first + unit.count]
+    known = [base for base in bases if base is not None]
+    possible = (
+        len(extents) == unit.count
+        and can_join(extents)
+        and len(known) == len(bases)
+        and unit.rope <= len(shared.ropes)
+        and unit.tokens <= len(shared.tokens)
+        and all(base.shape.tokens == extents[0].tokens for base in known)
+    )
+    if not possible:
+        raise ContainerError(f"{where}: a unit refers to what is not there; the container is damaged, get another copy")
+    rope = shared.ropes[unit.rope - 1] if unit.rope else None
+    tokens = shared.tokens[unit.tokens - 1] if unit.tokens else None
+    narrow = min(extent.axes[-1][1] for extent in extents)
+    misfits = rope is not None and max(*rope.first, *rope.second, 0) >= narrow
+    if misfits or (tokens is not None and len(tokens.slot) != extents[0].tokens):
+        raise ContainerError(f"{where}: a unit's parts do not fit; the container is damaged, get another copy")
+    shape = UnitShape(extents, rope)
+    around = [(base.shape, base.values) for base in known]
+    coder = UnitCoder(unit, shape, tokens, around, start.parameters)
+    return UnitDecoder(unit, extents, shape, coder, shape.empty(), known, where)

@@ -1,0 +1,114 @@
+"""Which extents of a dump are coded together, and which earlier ones their prediction uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kvzip.blocks.united import UnitShape, Values
+from kvzip.container.unit import MOST_EXTENTS, can_join
+from kvzip.streams.extent import Extent
+
+STEP_BYTES = 1 << 20  # a block of a unit is about so large
+STEP_TOKENS = 256  # or has so many tokens
+FAR = 3  # layers further apart tell little of each other
+MOST_KEPT_BYTES = 512 << 20  # units that later ones refer to, in memory at once
+
+
+@dataclass
+class PlannedUnit:
+    """Extents ``first .. first + count - 1``. ``bases`` are numbers in the plan, nearest layers first; ``keep`` is
+    how many units further on this one is used."""
+
+    first: int
+    count: int
+    layer: int
+    kinds: frozenset[str]
+    tokens: int
+    nbytes: int
+    bases: list[int] = field(default_factory=list)
+    keep: int = 0
+
+    @property
+    def step(self) -> int:
+        """Tokens of a block."""
+        return max(STEP_TOKENS, min(1 << 14, self.tokens * STEP_BYTES // self.nbytes))
+
+
+def plan_units(extents: tuple[Extent, ...], layers_back: int) -> list[PlannedUnit]:
+    """The units of a member, in file order; extents in none are coded by themselves."""
+    units: list[PlannedUnit] = []
+    at = 0
+    while at < len(extents):
+        stop = at + 1
+        if not can_join(extents[at:stop]):
+            at = stop
+            continue
+        while stop < len(extents) and stop - at < MOST_EXTENTS and can_join(extents[at : stop + 1]):
+            stop += 1
+        joined = extents[at:stop]
+        kinds = frozenset(kind for e in joined for kind in (("key", "value") if _has_kinds(e) else (e.kind,)))
+        size = sum(e.nbytes for e in joined)
+        units.append(PlannedUnit(at, stop - at, joined[0].layer, kinds, joined[0].tokens, size))
+        at = stop
+    if layers_back:
+        _choose_bases(units, layers_back)
+    return units
+
+
+def _has_kinds(extent: Extent) -> bool:
+    return any(label == "kind" for label, _ in extent.axes)
+
+
+def _choose_bases(units: list[PlannedUnit], most: int) -> None:
+    """The nearest layers coded before, of the same tokens; below before above, the same layer first."""
+    for number, unit in enumerate(units):
+        earlier = [n for n in range(number) if units[n].tokens == unit.tokens]
+        earlier.sort(key=lambda n: (_distance(units[n], unit), number - n))
+        chosen = [n for n in earlier if _useful(units[n], unit)][:most]
+        for base in chosen:
+            if _kept_bytes(units, base, number) <= MOST_KEPT_BYTES:
+                unit.bases.append(base)
+                units[base].keep = max(units[base].keep, number - base)
+
+
+def _distance(base: PlannedUnit, unit: PlannedUnit) -> tuple[int, bool]:
+    return abs(base.layer - unit.layer), base.layer > unit.layer
+
+
+def _useful(base: PlannedUnit, unit: PlannedUnit) -> bool:
+    """Keys tell values of their own layer, a layer the next of the same kinds."""
+    if base.layer == unit.layer:
+        return True
+    return abs(base.layer - unit.layer) <= FAR and bool(base.kinds & unit.kinds)
+
+
+def _kept_bytes(units: list[PlannedUnit], base: int, number: int) -> int:
+    """The most that is held at once between ``base`` and ``number`` if ``base`` is kept so long."""
+    most = 0
+    for at in range(base, number + 1):
+        held = [n for n in range(at) if n + units[n].keep >= at or n == base]
+        most = max(most, sum(units[n].nbytes for n in held))
+    return most
+
+
+@dataclass
+class KeptUnit:
+    """A unit that was read or restored and that the ``keep`` next ones may refer to."""
+
+    planned: PlannedUnit
+    shape: UnitShape
+    values: Values
+    keep: int
+
+
+def nearest(kept: dict[int, KeptUnit], unit: PlannedUnit, most: int) -> list[int]:
+    """The numbers of up to ``most`` kept units that tell most of ``unit``, the nearest first."""
+    fitting = [n for n in kept if kept[n].planned.tokens == unit.tokens and _useful(kept[n].planned, unit)]
+    fitting.sort(key=lambda n: (_distance(kept[n].planned, unit), -n))
+    return fitting[:most]
+
+
+def forget(kept: dict[int, KeptUnit], number: int) -> None:
+    """Drop what unit ``number`` and those after it will not refer to."""
+    for old in [n for n in kept if n + kept[n].keep < number]:
+        del kept[old]
