@@ -20,13 +20,14 @@ from kvzip.errors import (
     DumpError,
     KvzipError,
     OptionError,
+    PriorError,
     TargetError,
     UnsupportedError,
 )
 from kvzip.version import __version__
 
 if TYPE_CHECKING:
-    from kvzip.api import compress, decompress, stats
+    from kvzip.api import compress, decompress, stats, train_prior
     from kvzip.api import open_container as open
     from kvzip.pipeline.compress import Report
     from kvzip.pipeline.reader import Layer, Reader, Tensor
@@ -38,6 +39,7 @@ __all__ = [
     "KvzipError",
     "Layer",
     "OptionError",
+    "PriorError",
     "Reader",
     "Report",
     "Stats",
@@ -49,6 +51,7 @@ __all__ = [
     "decompress",
     "open",
     "stats",
+    "train_prior",
 ]
 
 _HOMES = {
@@ -56,6 +59,7 @@ _HOMES = {
     "decompress": ("kvzip.api", "decompress"),
     "open": ("kvzip.api", "open_container"),
     "stats": ("kvzip.api", "stats"),
+    "train_prior": ("kvzip.api", "train_prior"),
     "Stats": ("kvzip.pipeline.stats", "Stats"),
     "Report": ("kvzip.pipeline.compress", "Report"),
     "Layer": ("kvzip.pipeline.reader", "Layer"),

@@ -12,14 +12,17 @@ from typing import Any, BinaryIO, overload
 
 from kvzip.container.records import starts_container
 from kvzip.container.structures import DIRECTORY, Start
+from kvzip.container.writer import Nowhere
 from kvzip.errors import OptionError
 from kvzip.files import DirectoryTarget, FileSource, FileTarget, members
 from kvzip.files.faults import shown
 from kvzip.pipeline.compress import MemberInput, Report, compress_members
 from kvzip.pipeline.decompress import Opening, decompress_members
 from kvzip.pipeline.options import Options, Progress
+from kvzip.pipeline.prior_file import PriorSource, read_prior
 from kvzip.pipeline.reader import Reader
 from kvzip.pipeline.stats import Stats, summarise
+from kvzip.pipeline.train import train
 
 PathLike = str | os.PathLike[str]
 Source = bytes | bytearray | memoryview | PathLike | BinaryIO
@@ -45,7 +48,8 @@ def compress(
     source: the dump's bytes, its path, a directory of dumps, or a binary file at its start.
     target: a path (written whole or not at all; ``force`` overwrites), a binary file, or None to return bytes.
     options: the parameters of the estimator by name (alpha, beta, theta_low, theta_new, n_update, warmup, drift,
-        symbol_bits, classes, ...), ``preset``, ``layout``, ``verify``, ``block_log2``.
+        symbol_bits, classes, ...), ``preset``, ``layout``, ``verify``, ``block_log2``; ``prior``, the path or bytes of
+        what ``train_prior`` makes, and ``embed_prior`` to put it into the container.
 
     Raises DumpError for bad input, OptionError for bad options, TargetError where writing fails.
     """
@@ -131,13 +135,9 @@ def looks_like_dump(file: Any) -> bool:
 
 
 @overload
-def decompress(
-    source: Source, target: None = None, *, threads: int = 0, force: bool = False, progress: Progress | None = None
-) -> bytes: ...
+def decompress(source: Source, target: None = None, **options: Any) -> bytes: ...
 @overload
-def decompress(
-    source: Source, target: Target, *, threads: int = 0, force: bool = False, progress: Progress | None = None
-) -> Report: ...
+def decompress(source: Source, target: Target, **options: Any) -> Report: ...
 def decompress(
     source: Source,
     target: Target | None = None,
@@ -145,16 +145,19 @@ def decompress(
     threads: int = 0,
     force: bool = False,
     progress: Progress | None = None,
+    prior: PriorSource | None = None,
 ) -> bytes | Report:
     """Restore what ``compress`` was given, byte for byte.
 
     source: the container's bytes, path, or a binary file at its start.
     target: a path (of a directory if one was compressed), a binary file, or None to return bytes.
+    prior: the file that ``compress`` was given, if the container does not hold it; a path or bytes.
 
-    Raises ContainerError if the container is damaged; nothing is then left at a target path.
+    Raises PriorError if it is not the one needed, ContainerError if the container is damaged; nothing is then left at a target path.
     """
+    known = None if prior is None else read_prior(prior)
     with _container(source) as (file, where):
-        opening = Opening.of(file, where)
+        opening = Opening.of(file, where, known)
         if isinstance(target, str | os.PathLike):
             inputs = [source] if isinstance(source, str | os.PathLike) else []
             return restore(opening, target, threads, force=force, inputs=inputs, progress=progress)
@@ -221,16 +224,19 @@ def _container(source: Source) -> Iterator[tuple[BinaryIO, str]]:
         yield source, str(getattr(source, "name", "input"))
 
 
-def open_container(source: PathLike | BinaryIO, *, threads: int = 0) -> Reader:
-    """Open a container for random access: ``tensor(name)``, ``layers()``, ``names()``."""
+def open_container(
+    source: PathLike | BinaryIO, *, threads: int = 0, prior: PriorSource | None = None
+) -> Reader:
+    """Open a container for random access: ``tensor(name)``, ``layers()``, ``names()``; ``prior`` as for decompress."""
+    known = None if prior is None else read_prior(prior)
     if isinstance(source, str | os.PathLike):
         opened = FileSource(source)
         try:
-            return Reader(opened.file, opened.name, threads)
+            return Reader(opened.file, opened.name, threads, prior=known)
         except BaseException:
             opened.close()
             raise
-    return Reader(source, str(getattr(source, "name", "input")), threads, owned=False)
+    return Reader(source, str(getattr(source, "name", "input")), threads, owned=False, prior=known)
 
 
 def stats(
@@ -245,25 +251,41 @@ def stats(
     began = time.perf_counter()
     if isinstance(source, str | os.PathLike) and Path(source).is_dir():
         found = directory_inputs(members(Path(source)).files)
-        report = compress_members(found, _Nowhere(), chosen, directory=True, progress=progress, observe=True)
+        report = compress_members(found, Nowhere(), chosen, directory=True, progress=progress, observe=True)
         return summarise(shown(source), report, start, began, False)
     with source_input(source) as opened:
         opened.file = peekable(opened.file)
         if starts_container(opened.file):
-            opening = Opening.of(opened.file, opened.where)
+            opening = Opening.of(opened.file, opened.where, chosen.prior)
             report = decompress_members(opening, into(None), threads, progress=progress, observe=True)
             return summarise(opened.where, report, opening.start, began, True)
-        report = compress_members([nullcontext(opened)], _Nowhere(), chosen, progress=progress, observe=True)
+        report = compress_members([nullcontext(opened)], Nowhere(), chosen, progress=progress, observe=True)
         return summarise(opened.where, report, start, began, False)
+
+
+def train_prior(
+    sources: Iterable[Source],
+    *,
+    name: str = "",
+    threads: int = 0,
+    layout: str | None = None,
+    progress: Progress | None = None,
+) -> bytes:
+    """Train a prior on dumps and return the bytes of its file, for ``prior=`` of compress and decompress.
+
+    sources: dumps as ``compress`` takes them. name: at most 64 bytes, for people.
+    """
+    return train(_inputs(sources), name, threads=threads, layout=layout, progress=progress).data
+
+
+def _inputs(sources: Iterable[Source]) -> Iterator[Any]:
+    for source in sources:
+        if isinstance(source, str | os.PathLike) and Path(source).is_dir():
+            yield from directory_inputs(members(Path(source)).files)
+        else:
+            yield source_input(source)
 
 
 def peekable(file: Any) -> Any:
     """The file, or a buffer around it that can peek."""
     return file if hasattr(file, "peek") else io.BufferedReader(file)
-
-
-class _Nowhere(io.BytesIO):
-    """Takes every byte and keeps none."""
-
-    def write(self, data: Any) -> int:
-        return len(data)

@@ -25,6 +25,10 @@ class UnsupportedError(KvzipError):
     """The container needs a newer kvzip or something this machine lacks: upgrade."""
 
 
+class PriorError(KvzipError):
+    """A trained prior is needed that was not given, or the file given is none: give the right file."""
+
+
 class TargetError(KvzipError):
     """The output cannot be written there: choose another place, or ``--force``."""
 

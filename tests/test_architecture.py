@@ -20,11 +20,12 @@ LAYERS = [
     {"api"},
     {"pipeline"},
     {"container", "blocks"},
+    {"predict", "linear"},
     {"streams", "planes", "layouts", "dumps", "windows", "files"},
     {"coder", "wire", "dtypes", "errors", "version"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-KERNELS = {"coder", "windows", "planes"}
+KERNELS = {"coder", "windows", "planes", "predict", "linear"}
 
 
 def imports(path):
@@ -74,6 +75,8 @@ def test_imports_go_down(module, used):
         ("dumps", {"windows", "planes", "streams", "layouts", "files"}),
         ("windows", {"planes", "streams", "layouts", "dumps", "files"}),
         ("files", {"windows", "planes", "streams", "layouts", "dumps"}),
+        ("predict", {"linear", "streams", "planes", "layouts", "dumps", "files"}),
+        ("linear", {"predict", "windows", "streams", "planes", "layouts", "dumps", "files", "wire"}),
         ("coder", {"wire", "dtypes", "version"}),
         ("blocks", {"container", "dumps", "layouts", "files"}),
         ("container", {"blocks", "files"}),

@@ -28,6 +28,7 @@ from kvzip.coder.rans import MAX_LANES_LOG2, lanes_log2
 from kvzip.errors import UnsupportedError
 from kvzip.planes.split import Plane, lay, pack, planes_of, split, trailing_zero_rows, turn_back, unpack
 from kvzip.predict.grid import grid_of
+from kvzip.predict.prior import Prior
 from kvzip.predict.rope import Rope
 from kvzip.predict.tokens import Occurrences
 from kvzip.streams.extent import Extent
@@ -50,11 +51,12 @@ EMPTY = np.zeros(0, np.uint8)
 
 @dataclass(frozen=True)
 class Around:
-    """What a chain's blocks may refer to: the kinds of its streams, the container's ropes and records of tokens."""
+    """What a chain's blocks may refer to: its streams' kinds, the container's ropes, tokens and trained prior."""
 
     kinds: tuple[str, ...] = ()
     ropes: list[Rope] = field(default_factory=list)
     tokens: list[Occurrences] = field(default_factory=list)
+    prior: Prior | None = None  # None is the shipped one
 
 
 class Chain:
@@ -104,7 +106,8 @@ class Chain:
         promised = values.nbytes if begun else min(values.nbytes, self.promised(values))
         if len(payload) <= promised:
             return payload
-        self.predicted = self.choice = None
+        self._close_predicted(begun)
+        self.choice = None
         if begun:
             return bytes((STORED,)) + values.tobytes()
         return None
@@ -123,7 +126,10 @@ class Chain:
 
     def _new_predicted(self, streams: int) -> Predicted:
         kinds = self.around.kinds or (self.extent.kind,) * streams
-        return Predicted(self.extent, kinds, self.parameters, self.around.ropes, self.around.tokens)
+        around = self.around
+        return Predicted(
+            self.extent, kinds, self.parameters, around.ropes, around.tokens, self.measure, around.prior
+        )
 
     def _encode_windows(self, values: NDArray[Any]) -> bytes:
         """The payload by windows on planes, or stored."""
@@ -168,7 +174,7 @@ class Chain:
         method = cursor.u8()
         if method == STORED:
             self._close()
-            self.predicted = None
+            self._close_predicted()
             stored = cursor.take(block.streams * block.tokens * block.channels * dtype.itemsize)
             cursor.finish()
             self.tally.stored += len(stored)
@@ -181,7 +187,7 @@ class Chain:
             values = self.predicted.decode(cursor, shape)
             self._observe(payload, values)
             return values
-        self.predicted = None
+        self._close_predicted()
         if method != WINDOWS:
             raise UnsupportedError(f"{where} is coded by method {method}, unknown here; use a newer kvzip")
         tokens = self._read_tails(cursor, block)
@@ -342,6 +348,12 @@ class Chain:
             if n in self.models:
                 self.tally.absorb(n, self.models.pop(n).states[:, triggers.COUNTERS])
 
+    def _close_predicted(self, used: bool = True) -> None:
+        """Drop the prediction, keeping its counters if it was ``used``."""
+        if self.predicted is not None and used and self.measure:
+            self.predicted.report_to(self.tally)
+        self.predicted = None
+
     def _count_raw(self, kinds: list[int], symbols: int) -> None:
         for number, kind in enumerate(kinds):
             if kind == RAW:
@@ -356,6 +368,7 @@ class Chain:
     def finish(self) -> Tally:
         """Drop every model; return what the chain did."""
         self._close()
+        self._close_predicted()
         return self.tally
 
 

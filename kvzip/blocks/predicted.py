@@ -21,18 +21,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.blocks.tally import COUNTERS, Tally
 from kvzip.coder import rans
 from kvzip.predict.grid import Grid, grid_of
 from kvzip.predict.model import Coded, ResidualModel, scales_of
+from kvzip.predict.prior import Prior
 from kvzip.predict.rope import Rope
 from kvzip.predict.tokens import Occurrences
 from kvzip.streams.extent import Extent
+from kvzip.windows import triggers
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_varint
 
 CONTINUED, STARTED = 0, 1
 ENERGY, UNIQUE = 1, 2
 FLAGS = ENERGY | UNIQUE
+RESIDUALS = -1  # the number of the predicted part among planes, in a tally
 ROTATED = ("key", "latent", "")
 
 
@@ -56,12 +60,14 @@ class Predicted:
         parameters: Parameters,
         ropes: list[Rope],
         tokens: list[Occurrences],
+        measure: bool = False,
+        prior: Prior | None = None,
     ) -> None:
         grid = grid_of(extent.dtype)
         assert grid is not None
         self.grid: Grid = grid
         self.extent, self.kinds, self.parameters = extent, kinds, parameters
-        self.ropes, self.tokens = ropes, tokens
+        self.ropes, self.tokens, self.measure, self.prior = ropes, tokens, measure, prior
         self.halved = 8 * extent.itemsize != grid.bits
         self.token = 0  # of the chain's next row
         self.choice = Choice()
@@ -91,7 +97,7 @@ class Predicted:
         raw = low.reshape(-1).view(np.uint8)
         lanes = 2 << rans.lanes_log2(chosen.size >> 1)
         carried = raw[len(raw) - lanes :] if len(raw) >= lanes else raw[:0]
-        coded = self.model.encode(chosen.reshape(-1), chosen.shape[1], seen, carried)
+        coded = self.model.encode(chosen.reshape(-1), chosen.shape[1], seen, carried, self.measure)
         self.token += tokens
         out.append(coded.lanes_log2)
         put_varint(out, len(coded.words))
@@ -122,7 +128,7 @@ class Predicted:
             np.frombuffer(cursor.take(2 * words), "<u2"),
             np.frombuffer(cursor.take(width.itemsize * literals), width),
         )
-        flat, rode = self.model.decode(coded, width, rows, seen, cursor.where)
+        flat, rode = self.model.decode(coded, width, rows, seen, cursor.where, self.measure)
         top = self._recalled(self._disordered(flat.reshape(streams, rows, channels)), kept, count)
         values = np.zeros(shape, np.dtype(f"<u{self.extent.itemsize}"))
         values[:, :count] = top
@@ -138,6 +144,19 @@ class Predicted:
             values[:, :count] = (values[:, :count] << 16) | raw.view("<u2").reshape(streams, rows, channels)
         self.token += tokens
         return values
+
+    def report_to(self, tally: Tally) -> None:
+        """Add what was done so far; the windows' counters go with the first stream, since streams share them."""
+        if self.model is None:
+            return
+        counters = np.zeros((len(self.kinds), len(COUNTERS)), np.int64)
+        counters[0] = self.model.states[triggers.COUNTERS]
+        counters[:, COUNTERS.index("length")] = 0  # by stream, below
+        tally.absorb(RESIDUALS, counters)
+        for number, what in enumerate(("symbols", "low bits", "literals")):
+            tally.spend(what, self.model.spent[:, number] / 256)
+        if self.halved:
+            tally.spend("mantissa", np.full(len(self.kinds), 16.0 * self.token * self.model.channels))
 
     # -- parts of both directions
 
@@ -166,6 +185,7 @@ class Predicted:
             slots if repeats else 0,
             pairs if repeats else 0,
             choice.energy,
+            self.prior,
         )
 
     def _kept(self, count: int) -> tuple[NDArray[np.bool_] | None, Occurrences]:
@@ -221,7 +241,7 @@ class Predicted:
         if flags & ~FLAGS or (unique and (self.halved or not tokens)) or abs(scales.astype(int)).max(initial=0) > 120:
             raise cursor.damaged("starts a prediction in an impossible way")
         used = self.ropes[rope - 1] if rope else None
-        if used is not None and max(*used.first, *used.second, 0) >= channels:
+        if used is not None and max((*used.first, *used.second), default=0) >= channels:
             raise cursor.damaged("names a rope for wider rows")
         if tokens and (len(self.tokens[tokens - 1].slot) != self.extent.tokens or self.token):
             raise cursor.damaged("names the tokens of another dump")

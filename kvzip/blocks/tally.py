@@ -23,11 +23,16 @@ class Tally:
     stored: int = 0  # bytes of values in blocks that fell back to stored
     raw: dict[int, int] = field(default_factory=dict)  # symbols written raw
     windows: dict[int, Counts] = field(default_factory=dict)  # (streams, len(COUNTERS))
+    spent: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # bits of each stream, by what for
     parts: list[PartCounts] = field(default_factory=list)  # one a stream, if measured
 
     def absorb(self, plane: int, counters: Counts) -> None:
         """Add a model's counters."""
         self.windows[plane] = self.windows[plane] + counters if plane in self.windows else counters
+
+    def spend(self, what: str, bits: NDArray[np.float64]) -> None:
+        """Add bits of each stream."""
+        self.spent[what] = self.spent[what] + bits if what in self.spent else bits
 
     def observe(self, values: NDArray[Any], dtype: Dtype) -> None:
         """Count the parts of a block's values (streams, tokens, channels)."""

@@ -8,22 +8,25 @@ A unit whose prediction does not pay goes apart, and stays so for the rest of it
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.blocks.codec import Chain
-from kvzip.container.unit import Unit
+from kvzip.blocks.codec import Around, Chain
 from kvzip.errors import UnsupportedError
 from kvzip.linear.columns import Rope as Turns
 from kvzip.linear.layer import LayerCoder
-from kvzip.predict.rope import Rope
+from kvzip.predict.prior import Prior
+from kvzip.predict.rope import MAX_CHANNELS, Rope
 from kvzip.predict.tokens import Occurrences
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_bytes
+
+if TYPE_CHECKING:
+    from kvzip.container.unit import Unit
 
 LINEAR, APART = 0, 1
 Values = list[NDArray[Any]]
@@ -76,6 +79,12 @@ class UnitShape:
         ]
 
 
+def can_turn(extents: tuple[Extent, ...], rope: Rope) -> bool:
+    """Whether every stream that a rope would rotate has the channels it names."""
+    widths = (extent.axes[-1][1] for extent in extents if extent.kind != "value")
+    return max((*rope.first, *rope.second), default=-1) < min(widths, default=MAX_CHANNELS)
+
+
 def rows(values: Values, start: int, stop: int) -> list[NDArray[Any]]:
     """Tokens ``start`` to ``stop`` of every stream, as (tokens, channels)."""
     return [stream[start:stop] for part in values for stream in part]
@@ -96,10 +105,11 @@ class UnitCoder:
         tokens: Occurrences | None,
         bases: list[tuple[UnitShape, Values]],
         parameters: Parameters,
+        prior: Prior | None = None,
     ) -> None:
         self.unit, self.shape, self.bases = unit, shape, bases
         self.ids = tokens.slot if tokens is not None else None
-        self.parameters = parameters
+        self.parameters, self.prior = parameters, prior
         self.apart: list[Chain] | None = None
         self.columns = [base.coder(0) for base, _ in bases]
         self.coder = shape.coder(sum(base.columns for base, _ in bases), unit)
@@ -152,7 +162,8 @@ class UnitCoder:
         return rows(values, start, stop)
 
     def _chains(self) -> list[Chain]:
-        return [Chain(extent, self.parameters) for extent in self.shape.extents]
+        around = Around(prior=self.prior)
+        return [Chain(extent, self.parameters, around=around) for extent in self.shape.extents]
 
     def _around(self, start: int, stop: int) -> tuple[NDArray[np.float32] | None, NDArray[np.int32] | None]:
         """The bases' columns and the tokens' ids for a block."""

@@ -37,6 +37,10 @@ Json = Annotated[bool, typer.Option("--json", help="report as JSON")]
 Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="every file below a directory by itself")]
 Level = Annotated[int, typer.Option("-l", "--level", metavar="1..9", envvar="KVZIP_LEVEL", help="1 fast ... 9 small")]
 Layout = Annotated[str | None, typer.Option("--layout", metavar="NAME", help="do not guess the layout of tensors")]
+Rope = Annotated[
+    str | None,
+    typer.Option("--rope", metavar="ROPE", help="how keys are rotated: auto, none, half:theta=1e5, interleaved:..."),
+]
 Preset = Annotated[str | None, typer.Option("--preset", metavar="NAME", help="classic: the published starting point")]
 
 
@@ -50,7 +54,13 @@ ThetaLow = Annotated[float | None, _setting("--theta-low", "P", "update on symbo
 ThetaNew = Annotated[float | None, _setting("--theta-new", "P", "update on a share P of unknown symbols; 0 never")]
 NUpdate = Annotated[int | None, _setting("--n-update", "N", "update every N tokens")]
 SymbolBits = Annotated[int | None, _setting("--symbol-bits", "8..16", "bits of a value that are modelled")]
-Prior = Annotated[str | None, _setting("--prior", "NAME", "builtin, or none to start empty")]
+Prior = Annotated[str | None, _setting("--prior", "FILE", "a trained prior; builtin, or none to start empty")]
+EmbedPrior = Annotated[
+    bool, typer.Option("--embed-prior", help="put the trained prior into the container", rich_help_panel="Estimator")
+]
+NeededPrior = Annotated[
+    str | None, typer.Option("--prior", metavar="FILE", help="the trained prior that the containers need")
+]
 PriorWeight = Annotated[int | None, _setting("--prior-weight", "N", "what the prior weighs, in tokens")]
 Warmup = Annotated[int | None, _setting("--warmup", "N", "first N tokens by the prior alone")]
 Drift = Annotated[float | None, _setting("--drift", "X", "reset when code length grows X-fold; 0 never")]
@@ -58,17 +68,9 @@ Classes = Annotated[int | None, _setting("--classes", "1..16", "classes of chann
 
 
 def _settings(values: dict[str, Any]) -> dict[str, Any]:
-    """The estimator's options among a command's values, with ``--prior`` turned into its weight."""
-    from kvzip.errors import OptionError
-
+    """The estimator's options among a command's values."""
     names = ("alpha", "beta", "theta_low", "theta_new", "n_update", "symbol_bits", "warmup", "drift", "classes")
-    out = {name: values[name] for name in names}
-    weight, prior = values["prior_weight"], values["prior"]
-    if prior not in (None, "builtin", "none"):
-        raise OptionError(f"--prior {prior}: must be builtin or none")
-    if prior == "none" and weight:
-        raise OptionError("--prior none and --prior-weight exclude each other; give one of them")
-    return out | {"prior_weight": 0 if prior == "none" else weight}
+    return {name: values[name] for name in (*names, "prior", "prior_weight")}
 
 
 @app.callback(invoke_without_command=True)
@@ -95,6 +97,7 @@ def compress(
     verbose: Verbose = False,
     json: Json = False,
     layout: Layout = None,
+    rope: Rope = None,
     block_size: Annotated[
         str | None,
         typer.Option("--block-size", metavar="SIZE", help="4K..64M, a power of two: what is checked at once"),
@@ -107,6 +110,7 @@ def compress(
     n_update: NUpdate = None,
     symbol_bits: SymbolBits = None,
     prior: Prior = None,
+    embed_prior: EmbedPrior = False,
     prior_weight: PriorWeight = None,
     warmup: Warmup = None,
     drift: Drift = None,
@@ -120,9 +124,9 @@ def compress(
     from kvzip.cli import transform
     from kvzip.cli.sizes import block_log2
 
-    settings = _settings(values)
+    settings = _settings(values) | {"embed_prior": embed_prior}
     extra = {} if block_size is None else {"block_log2": block_log2(block_size)}
-    choices = {"level": level, "threads": threads, "layout": layout, "preset": preset, "verify": verify}
+    choices = {"level": level, "threads": threads, "layout": layout, "preset": preset, "verify": verify, "rope": rope}
     job = transform.Settings(output, output_dir, stdout, recursive, force, remove, quiet, verbose, json)
     transform.compress(inputs, job, choices | extra | settings)
 
@@ -140,6 +144,7 @@ def decompress(
     quiet: Quiet = False,
     verbose: Verbose = False,
     json: Json = False,
+    prior: NeededPrior = None,
 ) -> None:
     """Restore what was compressed.
 
@@ -148,7 +153,7 @@ def decompress(
     from kvzip.cli import transform
 
     job = transform.Settings(output, output_dir, stdout, recursive, force, remove, quiet, verbose, json)
-    transform.decompress(inputs, job, threads)
+    transform.decompress(inputs, job, threads, prior)
 
 
 @app.command(name="test")
@@ -158,6 +163,7 @@ def check_containers(
     quiet: Quiet = False,
     verbose: Verbose = False,
     json: Json = False,
+    prior: NeededPrior = None,
 ) -> None:
     """Check containers.
 
@@ -165,7 +171,7 @@ def check_containers(
     """
     from kvzip.cli import inspect
 
-    inspect.test(inputs, threads, quiet=quiet, verbose=verbose, json=json)
+    inspect.test(inputs, threads, prior, quiet=quiet, verbose=verbose, json=json)
 
 
 @app.command(name="list")
@@ -185,6 +191,7 @@ def stats(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="every head, not only layers")] = False,
     json: Json = False,
     layout: Layout = None,
+    rope: Rope = None,
     preset: Preset = None,
     alpha: Alpha = None,
     beta: Beta = None,
@@ -205,5 +212,46 @@ def stats(
     values = dict(locals())
     from kvzip.cli import inspect
 
-    choices = {"level": level, "threads": threads, "layout": layout, "preset": preset}
+    choices = {"level": level, "threads": threads, "layout": layout, "preset": preset, "rope": rope}
     inspect.stats(inputs, choices | _settings(values), quiet=quiet, verbose=verbose, json=json)
+
+
+prior_app = typer.Typer(help="Train a prior on dumps, and look at one.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(prior_app, name="prior")
+
+
+@prior_app.command(name="train", epilog="Example: kvzip prior train -o our.kvp dumps/*.safetensors")
+def train_prior(
+    inputs: Annotated[list[str], typer.Argument(metavar="DUMP...", help="dumps or directories of them")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="write here")],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="what to call it; by default the file's name")
+    ] = None,
+    threads: Threads = 0,
+    force: Annotated[bool, typer.Option("-f", "--force", help="overwrite")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    json: Json = False,
+    layout: Layout = None,
+) -> None:
+    """Train a prior on dumps.
+
+    What their residuals look like, laid over the builtin prior, for --prior of the other commands.
+    """
+    from kvzip.cli import prior
+
+    choices = {"threads": threads, "layout": layout}
+    prior.train(inputs, output, name, choices, force=force, quiet=quiet, verbose=verbose, json=json)
+
+
+@prior_app.command(name="show")
+def show_prior(
+    source: Annotated[
+        str, typer.Argument(metavar="FILE", help="a prior file, a container, or builtin")
+    ] = "builtin",
+    json: Json = False,
+) -> None:
+    """Show a prior file, or the prior that a container needs."""
+    from kvzip.cli import prior
+
+    prior.show(source, json=json)

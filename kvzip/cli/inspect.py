@@ -16,17 +16,21 @@ from kvzip.files import FileSource
 from kvzip.files.faults import shown
 
 
-def test(inputs: Sequence[str] | None, threads: int, *, quiet: bool, verbose: bool, json: bool) -> None:
+def test(
+    inputs: Sequence[str] | None, threads: int, prior: str | None, *, quiet: bool, verbose: bool, json: bool
+) -> None:
     """Decode every container to nowhere; exit 1 if one is damaged."""
     from kvzip.pipeline.options import Options
+    from kvzip.pipeline.prior_file import read_prior
 
     Options.make(threads=threads)
+    known = None if prior is None else read_prior(prior)
     voice = Voice(quiet, verbose)
     rows: list[dict[str, Any]] = []
     for name in inputs or ["-"]:
         began = time.perf_counter()
         try:
-            container, source = check_container(name, threads, voice)
+            container, source = check_container(name, threads, known, voice)
             rows.append(_row(name, container, source, None))
             rate = human(source / max(1e-9, time.perf_counter() - began))
             voice.say(f"{shown(name)}: ok, {human(container)} hold {human(source)}, {rate}/s", detail=True)
@@ -53,15 +57,17 @@ def _row(name: str, container: int | None, source: int | None, error: str | None
     }
 
 
-def check_container(name: str | Path, threads: int, voice: Voice | None = None) -> tuple[int, int]:
-    """Decode a container to nowhere; return its bytes and those of what it holds."""
+def check_container(
+    name: str | Path, threads: int, prior: Any = None, voice: Voice | None = None
+) -> tuple[int, int]:
+    """Decode a container to nowhere, by ``prior`` if it needs one; return its bytes and those of what it holds."""
     from kvzip.api import into
     from kvzip.pipeline.decompress import Opening, decompress_members
 
     if name != "-" and Path(name).is_dir():
         raise DumpError(f"it is a folder: {shown(name)}; name the containers in it")
     with FileSource(name) as source:
-        opening = Opening.of(source.file, source.name)
+        opening = Opening.of(source.file, source.name, prior)
         if voice:
             voice.announce_compilation("decompress")
         with voice.progress(source.name, None, source.size) if voice else nullcontext(None) as progress:

@@ -9,6 +9,7 @@ from typing import Any
 from kvzip.container import records
 from kvzip.container.records import RecordReader, starts_container
 from kvzip.container.structures import SINGLE, BlockHead, Member, Start
+from kvzip.container.unit import Unit
 from kvzip.dumps.safetensors import Header, parse_header, read_header
 from kvzip.errors import ContainerError, DumpError
 from kvzip.files import FileSource, members
@@ -17,7 +18,11 @@ from kvzip.layouts.registry import recognise
 
 @dataclass
 class TensorRow:
-    """One tensor; ``packed`` is the bytes of its blocks, None in a dump or where it shares an extent."""
+    """One tensor; ``packed`` is the bytes of its blocks, None in a dump or where it shares an extent.
+
+    Where tensors are coded together it is the tensor's share of them. ``needs`` are the other tensors, by name, that
+    must be decoded to get it: those coded with it, and those that its prediction refers to, member and name.
+    """
 
     name: str
     dtype: str
@@ -25,6 +30,7 @@ class TensorRow:
     nbytes: int
     layout: str
     packed: int | None = None
+    needs: tuple[str, ...] = ()
 
 
 @dataclass
@@ -56,6 +62,7 @@ class Listing:
                     "bytes": row.nbytes,
                     "layout": row.layout,
                     "packed_bytes": row.packed,
+                    "needs": list(row.needs),
                 }
                 for row in self.tensors
             ],
@@ -100,48 +107,113 @@ def _fill(listing: Listing, header: Header, path: str) -> Listing:
     return listing
 
 
+@dataclass
+class _Union:
+    """A unit of a container: its tensors by member and extent, and by name once they are known."""
+
+    unit: Unit
+    number: int
+    names: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Reading:
+    """A container's records as they come; nothing is decoded."""
+
+    where: str
+    start: Start
+    found: list[Listing] = field(default_factory=list)
+    unions: list[_Union] = field(default_factory=list)
+    of_extent: dict[int, _Union] = field(default_factory=dict)  # of the member being read
+    spent: dict[int, int] = field(default_factory=dict)
+    member: Member | None = None
+    record_bytes: int = 0
+
+    def begin(self, payload: memoryview) -> None:
+        """A MEMBER record."""
+        self.member = Member.from_bytes(payload, self.where)
+        self.spent, self.of_extent, self.record_bytes = {}, {}, len(payload)
+
+    def unite(self, payload: memoryview) -> None:
+        """A UNIT record."""
+        union = _Union(Unit.from_bytes(payload, self.where), len(self.unions))
+        self.unions.append(union)
+        for extent in range(union.unit.first, union.unit.first + union.unit.count):
+            self.of_extent[extent] = union
+
+    def spend(self, payload: memoryview) -> None:
+        """A BLOCK record: shared out by size among the extents of a unit."""
+        head, coded = BlockHead.split(payload, self.where)
+        union = self.of_extent.get(head.extent)
+        extents = [head.extent]
+        if union and self.member:
+            extents = list(range(union.unit.first, min(union.unit.first + union.unit.count, len(self.member.extents))))
+        sizes = [self.member.extents[n].nbytes if union and self.member else 1 for n in extents]
+        for number, size in zip(extents, sizes, strict=True):
+            self.spent[number] = self.spent.get(number, 0) + len(coded) * size // max(1, sum(sizes))
+
+    def end(self) -> None:
+        """A MEMBER_END record: fill in the member's tensors and what their blocks take."""
+        assert self.member is not None
+        member = self.member
+        packed = self.record_bytes + sum(self.spent.values())
+        listing = Listing(self.where, member.name, member.size, packed, self.start.level)
+        self.found.append(listing)
+        if not member.header:
+            return
+        header = parse_header(member.header, self.where)
+        _fill(listing, header, member.name or self.where.removesuffix(".kvz"))
+        at = 0
+        starts = {}
+        for number, extent in enumerate(member.extents):
+            starts[at, extent.nbytes] = number
+            at += extent.nbytes
+        for row, entry in zip(listing.tensors, header.entries, strict=True):
+            number = starts.get((entry.start, entry.stop - entry.start), -1)
+            row.packed = self.spent.get(number)
+            if number in self.of_extent:
+                self.of_extent[number].names.append(f"{member.name}:{row.name}" if member.name else row.name)
+        for row, entry in zip(listing.tensors, header.entries, strict=True):
+            union = self.of_extent.get(starts.get((entry.start, entry.stop - entry.start), -1))
+            if union:
+                own = f"{member.name}:{row.name}" if member.name else row.name
+                row.needs = tuple(name for name in self._needs(union) if name != own)
+
+    def _needs(self, union: _Union) -> list[str]:
+        """The names of a unit's tensors and of those it refers to, the earliest unit first."""
+        wanted, numbers = [union.number], {union.number}
+        while wanted:
+            number = wanted.pop()
+            for back in self.unions[number].unit.bases:
+                if 0 <= number - back and number - back not in numbers:
+                    numbers.add(number - back)
+                    wanted.append(number - back)
+        return [name for number in sorted(numbers) for name in self.unions[number].names]
+
+
 def _container(source: FileSource) -> list[Listing]:
     """Read every record but decode none."""
     reader = RecordReader(source.file, source.name)
     first = reader.next()
     if first.type != records.START:
         raise reader.damaged(first.offset, "should be the first one")
-    start = Start.from_bytes(first.payload, source.name)
-    listing: Listing | None = None
-    spent: dict[int, int] = {}
-    found: list[Listing] = []
+    reading = _Reading(source.name, Start.from_bytes(first.payload, source.name))
     while True:
         record = reader.next()
         if record.type == records.MEMBER:
-            member = Member.from_bytes(record.payload, source.name)
-            listing = Listing(source.name, member.name, member.size, len(record.payload), start.level)
-            spent = {}
-        elif record.type == records.BLOCK and listing:
-            head, payload = BlockHead.split(record.payload, source.name)
-            spent[head.extent] = spent.get(head.extent, 0) + len(payload)
-        elif record.type == records.MEMBER_END and listing:
-            found.append(_restored(listing, member, spent, source.name))
+            reading.begin(record.payload)
+        elif record.type == records.BLOCK and reading.member:
+            reading.spend(record.payload)
+        elif record.type == records.UNIT and reading.member and reading.start.version > 1:
+            reading.unite(record.payload)
+        elif record.type == records.SHARED and reading.start.version > 1:
+            continue
+        elif record.type == records.MEMBER_END and reading.member:
+            reading.end()
         elif record.type == records.INDEX:
             reader.finish(record.offset)
-            if start.source == SINGLE and found:
-                found[0].container_bytes = reader.offset
-            return found
+            if reading.start.source == SINGLE and reading.found:
+                reading.found[0].container_bytes = reader.offset
+            return reading.found
         else:
             raise reader.damaged(record.offset, "is out of place")
-
-
-def _restored(listing: Listing, member: Member, spent: dict[int, int], where: str) -> Listing:
-    """Fill in a member's tensors and what their blocks take."""
-    listing.container_bytes = (listing.container_bytes or 0) + sum(spent.values())
-    if not member.header:
-        return listing
-    header = parse_header(member.header, where)
-    _fill(listing, header, member.name or where.removesuffix(".kvz"))
-    at = 0
-    starts = {}
-    for number, extent in enumerate(member.extents):
-        starts[at, extent.nbytes] = number
-        at += extent.nbytes
-    for row, entry in zip(listing.tensors, header.entries, strict=True):
-        row.packed = spent.get(starts.get((entry.start, entry.stop - entry.start), -1))
-    return listing

@@ -15,7 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kvzip.cli.listing import Listing
+from kvzip.cli.prior import Description
 from kvzip.cli.sizes import compact, human
+from kvzip.container.structures import RESIDUALS
 from kvzip.files.faults import shown
 
 if TYPE_CHECKING:
@@ -99,12 +101,47 @@ def show_listing(listing: Listing) -> None:
     plural = "" if len(listing.tensors) == 1 else "s"
     console.print(Text(f"{where}: {sizes}, {len(listing.tensors)} tensor{plural}"), soft_wrap=True)
     packed = any(row.packed is not None for row in listing.tensors)
-    table = _table("<tensor", "<type", "<shape", "<layout", "bytes", *(["packed", "ratio"] if packed else []))
+    linked = any(row.needs for row in listing.tensors)
+    columns = [*(["packed", "ratio"] if packed else []), *(["needs"] if linked else [])]
+    table = _table("<tensor", "<type", "<shape", "<layout", "bytes", *columns)
     for row in listing.tensors:
         cells = [shown(row.name), row.dtype, "x".join(map(str, row.shape)) or "scalar", row.layout, str(row.nbytes)]
         if packed:
             cells += ["", ""] if row.packed is None else [str(row.packed), f"{row.nbytes / max(1, row.packed):.3f}"]
+        if linked:
+            cells.append(_needed(row.needs))
         table.add_row(*map(Text, cells))
+    console.print(table)
+    if linked:
+        console.print(Text("needs: other tensors that are decoded on the way; --json names them"), soft_wrap=True)
+
+
+def _needed(names: tuple[str, ...]) -> str:
+    """One other tensor by the end of its name, several by their number."""
+    return "" if not names else shown(names[0].rpartition(".")[2]) if len(names) == 1 else str(len(names))
+
+
+def show_prior(item: Description) -> None:
+    """A prior: what it is called, and the entropy of its distributions."""
+    console = _console()
+    title = f"{shown(item.file)}: prior {item.identity}"
+    if item.name:
+        title += f", {shown(item.name)}"
+    if item.nbytes is not None:
+        title += f", {human(item.nbytes)}"
+    if item.embedded is not None and item.identity != RESIDUALS:
+        title += ", in the container" if item.embedded else ", not in the container: give its file with --prior"
+    console.print(Text(title), soft_wrap=True)
+    if not item.grids:
+        return
+    console.print(Text(f"trained for {item.types}; the others are as builtin\n" if item.types else ""))
+    console.print(Text("bits of a symbol, by how many standard deviations its prediction is away from 0"))
+    grids = [grid for grid in item.grids if grid.trained or not item.types]
+    table = _table("<from", *("/".join(grid.types) for grid in grids))
+    for k, start in enumerate(max((grid.starts for grid in grids), key=len)):
+        cells = [f"{grid.entropies[k]:.3f}" if k < len(grid.entropies) else "" for grid in grids]
+        table.add_row(f"{start:.3g}", *cells)
+    table.add_row("contexts", *(str(grid.contexts) for grid in grids))
     console.print(table)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _LEVEL = re.compile("-([cfqvr]*)([1-9])([cfqvr]*)")
-_VALUED = re.compile("-[olT]|--(?!stdout|force|quiet|verbose|rm|verify|json|recursive|help|version)[a-z-]+")
+_VALUED = re.compile("-[olT]|--(?!stdout|force|quiet|verbose|rm|verify|json|recursive|embed-prior|help|version)[a-z-]+")
 COMMANDS = ("compress", "stats")
 
 

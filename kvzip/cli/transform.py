@@ -61,16 +61,20 @@ def compress(inputs: Sequence[str] | None, settings: Settings, choices: dict[str
     )
 
 
-def decompress(inputs: Sequence[str] | None, settings: Settings, threads: int) -> None:
+def decompress(
+    inputs: Sequence[str] | None, settings: Settings, threads: int, prior: str | None = None
+) -> None:
     """Restore every input; raises SystemExit(1) at the end if some failed."""
     from kvzip.pipeline.options import Options
+    from kvzip.pipeline.prior_file import read_prior
 
     Options.make(threads=threads)
+    known = None if prior is None else read_prior(prior)
     _run(
         inputs,
         settings,
         "decompress",
-        lambda job, voice, sources: _decompress_one(job, settings, threads, voice, sources),
+        lambda job, voice, sources: _decompress_one(job, settings, threads, known, voice, sources),
     )
 
 
@@ -149,7 +153,7 @@ def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sour
                 report = compress_members(inputs, target.file, options, directory=True, progress=progress)
             target.commit()
         done = Done(job, report.source_bytes, report.container_bytes, time.perf_counter() - began)
-        return _finish(done, settings, options.verify, voice, lambda: _remove_stored(root, stored), "compress")
+        return _finish(done, settings, options, voice, lambda: _remove_stored(root, stored), "compress")
     with FileSource(job.source) as source:
         again = starts_container(source.file)
         if again and job.target == "-" and not (settings.force and source.size is not None):
@@ -165,17 +169,19 @@ def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sour
             source.check_unchanged()
             target.commit()
         done = Done(job, report.source_bytes, report.container_bytes, time.perf_counter() - began)
-        return _finish(done, settings, options.verify, voice, lambda: _unlink(source), "compress")
+        return _finish(done, settings, options, voice, lambda: _unlink(source), "compress")
 
 
-def _decompress_one(job: Job, settings: Settings, threads: int, voice: Voice, sources: list[Any]) -> Done:
+def _decompress_one(
+    job: Job, settings: Settings, threads: int, prior: Any, voice: Voice, sources: list[Any]
+) -> Done:
     from kvzip.api import into, restore
     from kvzip.container.structures import DIRECTORY
     from kvzip.pipeline.decompress import Opening, decompress_members
 
     began = time.perf_counter()
     with FileSource(job.source) as source:
-        opening = Opening.of(source.file, source.name)
+        opening = Opening.of(source.file, source.name, prior)
         voice.announce_compilation("decompress")
         inputs = [*sources, *_status(source)]
         with voice.progress(source.name, None, source.size) as progress:
@@ -193,19 +199,19 @@ def _decompress_one(job: Job, settings: Settings, threads: int, voice: Voice, so
                 )  # fmt: skip
         source.check_unchanged()
         done = Done(job, report.container_bytes, report.source_bytes, time.perf_counter() - began)
-        return _finish(done, settings, False, voice, lambda: _unlink(source), "decompress")
+        return _finish(done, settings, None, voice, lambda: _unlink(source), "decompress")
 
 
 def _finish(
-    done: Done, settings: Settings, verify: bool, voice: Voice, remove: Callable[[], None], verb: str
+    done: Done, settings: Settings, options: Any, voice: Voice, remove: Callable[[], None], verb: str
 ) -> Done:
-    """After the output is safe: read it back if asked, remove the source if asked."""
+    """After the output is safe: read it back if the options of its compression ask so, remove the source if asked."""
     voice.remember_compilation(verb)
     if settings.remove:
-        if verify:
+        if options and options.verify:
             from kvzip.cli.inspect import check_container
 
-            check_container(done.job.target, 0)
+            check_container(done.job.target, 0, options.prior)
         remove()
     voice.say(_line(done, verb), detail=True)
     return done

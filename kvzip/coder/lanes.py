@@ -267,3 +267,37 @@ def _copy(x: Any) -> Any:
 
 copy: Any = lanes16(_copy, "i>i")
 """``copy(x, i, out, k)``: sixteen integers."""
+
+
+def _reduction(name: str) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        (kind, index_kind), (array, index) = signature.args, values
+        lanes = _load(context, builder, kind, array, index_kind, index)
+        shape = ir.FunctionType(ir.IntType(32), [_INT])
+        function = cgutils.get_or_insert_function(builder.module, shape, f"llvm.vector.reduce.{name}.v16i32")
+        return builder.call(function, [lanes.value])
+
+    return codegen
+
+
+@intrinsic
+def _sum16(typingctx, array, index):  # type: ignore[no-untyped-def]
+    return types.int32(array, index), _reduction("add")
+
+
+@intrinsic
+def _or16(typingctx, array, index):  # type: ignore[no-untyped-def]
+    return types.int32(array, index), _reduction("or")
+
+
+def _plain_sum16(array: Any, index: Any) -> Any:
+    return array[index : index + WIDTH].astype(np.int32).sum(dtype=np.int32)
+
+
+def _plain_or16(array: Any, index: Any) -> Any:
+    return np.bitwise_or.reduce(array[index : index + WIDTH].astype(np.int32))
+
+
+_without: Any = config
+sum16, or16 = (_plain_sum16, _plain_or16) if _without.DISABLE_JIT else (_sum16, _or16)
+"""The sum, wrapping around, and the bitwise or of sixteen integers of an array from an index on."""

@@ -1,8 +1,9 @@
-"""What several tensors are coded by, each in a record of its own: ropes, and which tokens repeat.
+"""What several tensors are coded by, each in a record of its own: ropes, which tokens repeat, a trained prior.
 
-    kind         u8          1 a rope (``predict.rope``), 2 tokens
+    kind         u8          1 a rope (``predict.rope``), 2 tokens, 3 the prior that START names, right behind START
     tokens:      count varint | deflated u8 | length varint | inner, deflated if that is shorter
                  inner: for each token a varint, 0 if its row is new, else 1 + its id
+    prior:       deflated u8 | length varint | inner, deflated if that is shorter: a file of ``predict.prior``
 
 Records are numbered from 0 within their kind, over the whole container; a block names one by its number + 1.
 """
@@ -14,23 +15,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvzip.container.inflating import inflate
-from kvzip.errors import UnsupportedError
+from kvzip.errors import PriorError, UnsupportedError
 from kvzip.predict.rope import Rope
 from kvzip.wire import Cursor, put_varint
 
 if TYPE_CHECKING:
+    from kvzip.predict.prior import Prior
     from kvzip.predict.tokens import Ints, Occurrences
 
-ROPE, TOKENS = 1, 2
+ROPE, TOKENS, PRIOR = 1, 2, 3
 MAX_TOKENS = 1 << 27  # the inner text of a record is below 2^28 bytes
 
 
 @dataclass
 class Shared:
-    """The shared records of a container so far."""
+    """The shared records of a container so far; ``prior`` may also come from the user, None is the shipped one."""
 
     ropes: list[Rope] = field(default_factory=list)
     tokens: list[Occurrences] = field(default_factory=list)
+    prior: Prior | None = None
+    needs: str = ""  # the identity of the prior that the container names
 
     def add(self, payload: memoryview, where: str) -> None:
         """Take in a record. ContainerError or UnsupportedError if it makes no sense."""
@@ -41,6 +45,11 @@ class Shared:
             cursor.finish()
         elif kind == TOKENS:
             self.tokens.append(_read_tokens(cursor))
+        elif kind == PRIOR:
+            prior = _read_prior(cursor)
+            if self.prior is not None or prior.identity != self.needs:
+                raise cursor.damaged("holds a prior that the container does not name")
+            self.prior = prior
         else:
             raise UnsupportedError(f"{cursor.where} is of a kind unknown here ({kind}); use a newer kvzip")
 
@@ -59,12 +68,39 @@ def tokens_payload(ids: Ints) -> bytes:
     for token in ids.tolist():
         put_varint(inner, 0 if token == known else token + 1)
         known += token == known
-    packed = zlib.compress(inner, 9)
     out = bytearray((TOKENS,))
     put_varint(out, len(ids))
+    _put_inner(out, bytes(inner))
+    return bytes(out)
+
+
+def prior_payload(prior: Prior) -> bytes:
+    """The record of a trained prior: its file."""
+    out = bytearray((PRIOR,))
+    _put_inner(out, prior.data)
+    return bytes(out)
+
+
+def holds_prior(payload: memoryview) -> bool:
+    """Whether a shared record is a prior's."""
+    return payload[:1] == bytes((PRIOR,))
+
+
+def _put_inner(out: bytearray, inner: bytes) -> None:
+    packed = zlib.compress(inner, 9)
     out.append(int(len(packed) < len(inner)))
     put_varint(out, len(inner))
-    return bytes(out + (packed if len(packed) < len(inner) else inner))
+    out += packed if len(packed) < len(inner) else inner
+
+
+def _read_prior(cursor: Cursor) -> Prior:
+    from kvzip.predict.prior import MOST_BYTES, Prior
+
+    deflated, length = cursor.u8(), cursor.varint(MOST_BYTES)
+    try:
+        return Prior.from_bytes(bytes(inflate(cursor, deflated, length)), cursor.where)
+    except PriorError:
+        raise cursor.damaged("holds no prior file") from None
 
 
 def _read_tokens(cursor: Cursor) -> Occurrences:

@@ -1,6 +1,6 @@
 """What the records hold.
 
-START        format version, what the source was (one dump or a directory), block size, prior, parameters
+START        format version, what the source was (one dump or a directory), block size, priors, parameters
 MEMBER       a file: name, nature, size, its raw safetensors header, the extents of its data
 SHARED       what several tensors are coded by, see ``container.shared``
 BLOCK        extent and block number, XXH3-64 of the decoded values, the payload of ``blocks.codec``
@@ -10,6 +10,7 @@ INDEX        offsets of every MEMBER and of every extent's first BLOCK; XXH3-128
 
 from __future__ import annotations
 
+import re
 import zlib
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ READABLE = (1, 2)
 SINGLE, DIRECTORY = 0, 1
 DUMP, OTHER_FILE = 0, 1
 PRIOR = "exponents-1"
+RESIDUALS = "residuals-1"
+CUSTOM = re.compile("xxh3:[0-9a-f]{32}")  # the identity of a prior file, see ``predict.prior``
 BLOCK_BYTES_LOG2 = 21
 MAX_HEADER = 100_000_008
 MAX_NAME = 1 << 16
@@ -39,6 +42,12 @@ class Start:
     level: int = 0
     parameters: Parameters = field(default_factory=Parameters)
     version: int = FORMAT_VERSION
+    residuals: str = RESIDUALS  # the prior of predictions' residuals; in version 1 there are none
+
+    @property
+    def needs(self) -> str:
+        """The identity of the trained prior that a decoder must have, "" if all it needs is shipped."""
+        return "" if self.residuals == RESIDUALS else self.residuals
 
     def to_bytes(self) -> bytes:
         """The payload."""
@@ -46,6 +55,8 @@ class Start:
         put_varint(out, self.version)
         out += bytes((self.source, self.level, self.block_log2))
         put_bytes(out, PRIOR.encode())
+        if self.version > 1:
+            put_bytes(out, self.residuals.encode())
         self.parameters.write_to(out)
         return bytes(out)
 
@@ -62,11 +73,14 @@ class Start:
         prior = cursor.bytes(64)
         if prior != PRIOR.encode():
             raise UnsupportedError(f"{where}: needs the prior {prior!r}, unknown here; use a newer kvzip")
+        residuals = cursor.bytes(64).decode("latin-1") if version > 1 else RESIDUALS
+        if residuals != RESIDUALS and not CUSTOM.fullmatch(residuals):
+            raise UnsupportedError(f"{where}: needs the prior {residuals!r}, unknown here; use a newer kvzip")
         if source > DIRECTORY or not 12 <= block_log2 <= 26:
             raise cursor.damaged("is impossible")
         parameters = Parameters.read_from(cursor)
         cursor.finish()
-        return cls(source, block_log2, level, parameters, version)
+        return cls(source, block_log2, level, parameters, version, residuals)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from kvzip.linear.settings import Settings
 from kvzip.streams.extent import Extent
 from kvzip.wire import Cursor, put_varint
 
+TYPES = ("BF16", "F16", "F8_E4M3", "F8_E5M2", "F32")
 MOST_EXTENTS = 16
 MOST_BASES = 4
 MOST_KEPT = 1 << 16
@@ -105,6 +106,7 @@ def can_join(extents: tuple[Extent, ...]) -> bool:
             not extent.opaque
             and extent.layer == first.layer >= 0
             and extent.dtype == first.dtype
+            and extent.dtype.name in TYPES
             and extent.tokens == first.tokens > 0
             and extent.kind in ("key", "value", "latent", "")
             and not any(label == "layer" or (label == "batch" and size > 1) for label, size in extent.axes)

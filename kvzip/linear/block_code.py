@@ -3,6 +3,10 @@
 After each value (or pair) its row of the diagonal tile is swept, which completes the prediction of the next; then
 come a few tiles of the block before, which nothing here waits for: they fill the time in which a value's symbol is
 found.
+
+``place`` is (first column, first own column, ``back``: how far the second recursion's columns lie before the first
+one's); ``tiles`` is (diagonal, diagonal of the second, rest, rest of the second, tiles of the rest); ``flow`` is
+(energy, values coded of this token, state, other lane's state, next word, next symbol).
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from kvzip.linear.symbol_code import code
 ABSURD = np.float32(1e4)  # of a normalised value: such values leave the statistics alone
 HUGE = np.float32(1e18)
 CLIP = np.float32(20.0)  # variances that one value may count as
+LEAST_ENERGY = np.float32(1e-3)
 ONE = np.float32(1.0)
 ZERO = np.float32(0.0)
 
@@ -62,13 +67,16 @@ def expect(one, two, both, cols, j, o, back):  # type: ignore[no-untyped-def]
 
 
 @pasted
-def code_pairs(decoding, k, row, place, count, one, two, both, tiles, cols, sym, kind, rates, words, starts, freqs, flow):  # type: ignore[no-untyped-def]
+def code_pairs(  # type: ignore[no-untyped-def]
+    decoding, k, row, place, count, one, two, both, tiles, cols, sym, kind, rates, words, starts, freqs, flow,
+):  # fmt: skip
+    """A block of pairs; see the module for the arguments."""
     first, base, back = place
     diagonal, diagonal2, rest, rest2, width = tiles
     energy, seen, mine, other, at, i = flow
     table_at = kind * ROW
     inverse_at = kind * INVERSE_ROW
-    loud = np.sqrt(energy)
+    loud = np.sqrt(max(energy, LEAST_ENERGY))
     quiet = ONE / loud
     chunk = (width + count - 1) // count  # the same for as many parts as possible: branches are foreseen
     for q in range(count):
@@ -79,16 +87,18 @@ def code_pairs(decoding, k, row, place, count, one, two, both, tiles, cols, sym,
         ma = expect(one, two, both, cols, j, o, back)
         mb = expect(one, two, both, cols, j + 1, o + 1, back)
         m1 = c * ma - s * mb
-        k1, low, high, mine, other, at, i = code(
-            decoding, np.int64(peek(k, row + o)), peek(sym.run, o), peek(sym.last, o), m1, peek(cols.deviation, o) * loud,
+        k1, mine, other, at, i = code(
+            decoding, np.int64(peek(k, row + o)),
+            peek(sym.run, o), peek(sym.last, o), m1, peek(cols.deviation, o) * loud,
             peek(cols.precision, o) * quiet, sym.edges, sym.table, table_at, sym.inverse, inverse_at, sym.shape,
             sym.linear, mine, other, words, at, starts, freqs, i,
         )  # fmt: skip
         v1 = peek(sym.values, k1)
         r1 = v1 - m1
         m2 = s * ma + c * mb + (peek(cols.slope, o) * r1 if abs(r1) < HUGE else ZERO)
-        k2, low2, high2, mine, other, at, i = code(
-            decoding, np.int64(peek(k, row + o + 1)), peek(sym.run, o + 1), peek(sym.last, o + 1), m2,
+        k2, mine, other, at, i = code(
+            decoding, np.int64(peek(k, row + o + 1)),
+            peek(sym.run, o + 1), peek(sym.last, o + 1), m2,
             peek(cols.deviation, o + 1) * loud, peek(cols.precision, o + 1) * quiet, sym.edges, sym.table, table_at,
             sym.inverse, inverse_at, sym.shape, sym.linear, mine, other, words, at, starts, freqs, i,
         )  # fmt: skip
@@ -115,7 +125,7 @@ def code_pairs(decoding, k, row, place, count, one, two, both, tiles, cols, sym,
         settle(one, two, both, j, 2 * q, first, back, diagonal, diagonal2, ya)
         settle(one, two, both, j + 1, 2 * q + 1, first, back, diagonal, diagonal2, yb)
         if q & 1 == 0:
-            loud = np.sqrt(energy)  # of all but the last pair: nothing waits for it
+            loud = np.sqrt(max(energy, LEAST_ENERGY))  # of all but the last pair: nothing waits for it
             quiet = ONE / loud
         energy += (min(z1 * z1, CLIP) - energy) * peek(rates, seen)
         energy += (min(z2 * z2, CLIP) - energy) * peek(rates, seen + 1)
@@ -123,22 +133,27 @@ def code_pairs(decoding, k, row, place, count, one, two, both, tiles, cols, sym,
         fill(one, two, both, first, back, rest, rest2, width, q, chunk)
     return energy, seen, mine, other, at, i
 
+
 @pasted
-def code_singles(decoding, k, row, place, count, one, two, both, tiles, cols, sym, kind, rates, words, starts, freqs, flow):  # type: ignore[no-untyped-def]
+def code_singles(  # type: ignore[no-untyped-def]
+    decoding, k, row, place, count, one, two, both, tiles, cols, sym, kind, rates, words, starts, freqs, flow,
+):  # fmt: skip
+    """A block of single values."""
     first, base, back = place
     diagonal, diagonal2, rest, rest2, width = tiles
     energy, seen, mine, other, at, i = flow
     table_at = kind * ROW
     inverse_at = kind * INVERSE_ROW
-    loud = np.sqrt(energy)
+    loud = np.sqrt(max(energy, LEAST_ENERGY))
     quiet = ONE / loud
     chunk = (width + count - 1) // count  # the same for as many parts as possible: branches are foreseen
     for q in range(count):
         j = first + q
         o = j - base
         m = expect(one, two, both, cols, j, o, back)
-        k1, low, high, mine, other, at, i = code(
-            decoding, np.int64(peek(k, row + o)), peek(sym.run, o), peek(sym.last, o), m, peek(cols.deviation, o) * loud,
+        k1, mine, other, at, i = code(
+            decoding, np.int64(peek(k, row + o)),
+            peek(sym.run, o), peek(sym.last, o), m, peek(cols.deviation, o) * loud,
             peek(cols.precision, o) * quiet, sym.edges, sym.table, table_at, sym.inverse, inverse_at, sym.shape,
             sym.linear, mine, other, words, at, starts, freqs, i,
         )  # fmt: skip
@@ -155,7 +170,7 @@ def code_singles(decoding, k, row, place, count, one, two, both, tiles, cols, sy
         poke(cols.y, j, y)
         settle(one, two, both, j, q, first, back, diagonal, diagonal2, y)
         if q & 3 == 0:
-            loud = np.sqrt(energy)
+            loud = np.sqrt(max(energy, LEAST_ENERGY))
             quiet = ONE / loud
         energy += (min(z * z, CLIP) - energy) * peek(rates, seen)
         seen += 1

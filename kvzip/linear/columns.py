@@ -19,7 +19,7 @@ MOST_OWN = 512  # columns of a group, unless a single head has more
 
 @dataclass(frozen=True)
 class Rope:
-    """The rotation of one key stream: pair i is the channels ``first[i]`` and ``second[i]``, turned by w per token."""
+    """The rotation of a key stream: pair i is the channels ``first[i]`` and ``second[i]``, turned by w per token."""
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.linear import loop
+from kvzip.linear.begin import START
 from kvzip.linear.columns import Group
 from kvzip.linear.mixing import SLOTS, A
 from kvzip.linear.panel import SIDE, TILE
@@ -15,7 +16,7 @@ from kvzip.linear.quantile import COUNT_ROW, COUNTS, INVERSE_ROW, PRIOR, ROW, UN
 from kvzip.linear.range64 import encode_symbols
 from kvzip.linear.repeats import LEVELS, Memory
 from kvzip.linear.settings import Settings
-from kvzip.linear.state import Columns, Recursion, Symbols
+from kvzip.linear.state import Columns, Recursion, Symbols, Work
 from kvzip.linear.symbols import Alphabet
 
 
@@ -31,8 +32,11 @@ def _floats(count: int, value: float = 0.0) -> NDArray[np.float32]:
 
 def _recursion(blocks: int, limit: int, delta: float) -> Recursion:
     tiles = sum(blocks - b for b in range(min(limit, blocks)))
-    parts = [_floats(SIDE * blocks) for _ in range(5)]
-    return Recursion(_floats(TILE * tiles + TILE), *parts, _floats(SIDE * blocks, delta))
+    wide = SIDE * blocks
+    return Recursion(
+        _floats(TILE * tiles + TILE), _floats(wide), _floats(wide), _floats(wide), _floats(wide), _floats(wide),
+        _floats(wide, delta),
+    )  # fmt: skip
 
 
 class GroupCoder:
@@ -65,7 +69,8 @@ class GroupCoder:
         shape = [23 - alphabet.mantissa, alphabet.offset, alphabet.half, symbols // 2, symbols // 2 - 1, 0]
         self.sym = Symbols(
             alphabet.values, alphabet.edges, np.array(shape, np.int64),
-            np.array([alphabet.least, min(alphabet.step, 1e30)], np.float32), table, _floats(2 * INVERSE_ROW), counts.reshape(-1), np.zeros(COUNT_ROW, np.int64),
+            np.array([alphabet.least, min(alphabet.step, 1e30)], np.float32), table, _floats(2 * INVERSE_ROW),
+            counts.reshape(-1), np.zeros(COUNT_ROW, np.int64),
             np.zeros(own, np.int32), np.zeros(own, np.int32),
         )  # fmt: skip
         self.refresh_inverse()
@@ -75,31 +80,36 @@ class GroupCoder:
             _floats(LEVELS * own), _floats(LEVELS * own), _floats(LEVELS * own), _floats(LEVELS * own, 1.0),
             _floats(own, 1.0), np.zeros(LEVELS, np.int64),
         )  # fmt: skip
-        self.kinds = np.concatenate([np.zeros((base_blocks, 3), np.int64), group.kinds])
-        self.kind_of = group.kind_of
-        self.history = np.zeros((loop.START, own), np.float32)
-        self.base_history = np.zeros((loop.START, count), np.float32)
-        self.centres = np.zeros(count)
-        self.inverses = np.zeros(count)
-        self.angle = np.tile(np.array([1.0, 0.0]), (group.pairs, 1))
-        self.turn = group.turn
-        self.rates = np.array([1 / min(settings.energy_start + i, settings.energy_memory) for i in range(1, own + 1)],
-                              np.float32)  # fmt: skip
-        self.shares = np.array([UNIT // (i + 1) for i in range(COUNTS)], np.int64)
-        whole = [blocks, base_blocks, limit, back, both, group.pairs, own, settings.repeats, self.stride, settings.count_every]
-        self.whole = np.array(whole, np.int64)
-        keep = settings.keep_base if count else settings.keep
-        self.real = np.array([keep, settings.weight_floor, settings.weight_ceiling, settings.rate, settings.keep, settings.surprise, 0.0, delta, settings.delta],
-                             np.float32)  # fmt: skip
+        whole = [blocks, base_blocks, limit, back, both, group.pairs, own, settings.repeats, self.stride,
+                 settings.count_every]  # fmt: skip
+        real = [settings.keep_base if count else settings.keep, settings.weight_floor, settings.weight_ceiling,
+                settings.rate, settings.keep, settings.surprise, 0.0, delta, settings.delta]  # fmt: skip
+        start, most = settings.energy_start, settings.energy_memory
+        mix = np.zeros((own // SIDE + 1) * SLOTS)
+        mix[A::SLOTS] = 1.0
+        constant = _floats(SIDE)
+        constant[0] = 1.0
+        self.work = Work(
+            kinds=np.concatenate([np.zeros((base_blocks, 3), np.int64), group.kinds]),
+            kind_of=group.kind_of,
+            history=np.zeros((START, own), np.float32),
+            base_history=np.zeros((START, count), np.float32),
+            centres=np.zeros(count),
+            inverses=np.zeros(count),
+            angle=np.tile(np.array([1.0, 0.0]), (group.pairs, 1)),
+            turn=group.turn,
+            rates=np.array([1 / min(start + i, most) for i in range(1, own + 1)], np.float32),
+            shares=np.array([UNIT // (i + 1) for i in range(COUNTS)], np.int64),
+            mix=mix,
+            whole=np.array(whole, np.int64),
+            real=np.array(real, np.float32),
+            counters=np.array([0, 8, 0, 0], np.int64),
+            constant=constant,
+            spare=_floats(SIDE),
+            means=np.zeros(own),
+            devs=np.zeros(own),
+        )
         self.starts = self.freqs = np.empty(0, np.uint32)
-        self.constant = _floats(SIDE)
-        self.constant[0] = 1.0
-        self.spare = _floats(SIDE)
-        self.means = np.zeros(own)
-        self.devs = np.zeros(own)
-        self.mix = np.zeros((own // SIDE + 1) * SLOTS)
-        self.mix[A::SLOTS] = 1.0
-        self.counters = np.array([0, 8, 0, 0], np.int64)
 
     def refresh_inverse(self) -> None:
         """Make the decoder's guesses fit the distributions."""
@@ -111,11 +121,9 @@ class GroupCoder:
             self.starts = np.empty(2 * k.size, np.uint32)
             self.freqs = np.empty(2 * k.size, np.uint32)
         starts, freqs = self.starts, self.freqs
-        _, count = loop.run(
-            decoding, k.reshape(-1), len(k), base, ids, self.one, self.two, self.cols, self.sym, self.memory, self.kinds,
-            self.kind_of, self.history, self.base_history, self.centres, self.inverses, self.angle, self.turn,
-            self.rates, self.shares, self.whole, self.real, self.counters, self.constant,
-            self.spare, self.means, self.devs, self.mix, words, starts, freqs,
+        count = loop.run(
+            decoding, k.reshape(-1), len(k), base, ids, self.one, self.two, self.cols, self.sym, self.memory,
+            self.work, words, starts, freqs,
         )  # fmt: skip
         return starts, freqs, count
 

@@ -43,7 +43,7 @@ class LayerCoder:
         self.dtype = dtype
         self.kinds = tuple(kinds)
         self.channels = tuple(channels)
-        self.settings = settings or Settings()
+        self.settings = (settings or Settings()).bounded()
         self.base_columns = base_columns
         self.groups = make_groups(kinds, channels, ropes)
         self.columns_out = sum(channels)
@@ -107,7 +107,7 @@ class LayerCoder:
 
     def decode(
         self,
-        payload: bytes,
+        payload: bytes | memoryview,
         tokens: int,
         base: NDArray[np.float32] | None = None,
         ids: NDArray[np.int32] | None = None,

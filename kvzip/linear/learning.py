@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from kvzip.coder.memory import peek, poke
-from kvzip.linear.bits import borrowing
+from kvzip.linear.bits import borrowing, pasted
 from kvzip.linear.quantile import COUNT_ROW
 
 ONE = np.float32(1.0)
@@ -37,6 +37,7 @@ def gains(r, keep, weight):  # type: ignore[no-untyped-def]
         load += peek(r.n, k) * peek(r.g, k)
         poke(r.x, k, load)
     before = ONE / weight
+    last = load
     for k in range(count):
         load = peek(r.x, k)
         inverse = ONE / load
@@ -45,6 +46,7 @@ def gains(r, keep, weight):  # type: ignore[no-untyped-def]
         if k > 0:
             before = peek(r.x, k - 1)
         poke(r.d, k, max(peek(r.d, k) * load / before, LEAST_ENERGY))
+    return last
 
 
 @borrowing
@@ -126,7 +128,7 @@ def note_runs(k, row, last, run, own, zero):  # type: ignore[no-untyped-def]
         poke(last, o, now)
 
 
-@borrowing
+@pasted
 def count_quantiles(starts, freqs, first, count, counts, into, shares):  # type: ignore[no-untyped-def]
     """Spread each interval evenly over the cells it touches: counts of one cell, then differences of the others."""
     for i in range(first, first + count):

@@ -1,7 +1,7 @@
 """Two predictions of the same column, p with the base and q without, added with weights that are learnt.
 
-For every block of 16 columns, a and b minimise the sum of (y - a p - b q)^2 / variance over its past, which fades, and
-over the blocks of this token that came before it, which show whether the token is one that the base is good for. The
+For every block of 16 columns, a and b minimise the sum of (y - a p - b q)^2 / variance over its past, which fades,
+and over the blocks of this token that came before it, which show whether the base is good for this token. The
 normal equations are 2 by 2, with a small ridge that holds a at 1 and b at 0.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from kvzip.coder.memory import peek, poke
-from kvzip.linear.bits import borrowing
+from kvzip.linear.bits import borrowing, pasted
 from kvzip.linear.panel import SIDE
 
 PP, PQ, QQ, PY, QY, A, B = range(7)
@@ -25,7 +25,7 @@ ONE = np.float32(1.0)
 LEAST = np.float32(1e-30)
 
 
-@borrowing
+@pasted
 def mix_block(mix, cols, block, blocks):  # type: ignore[no-untyped-def]
     """Weights for a block that is about to be coded: means become ``scale * p + other * q + shift``."""
     at = block * SLOTS
@@ -47,7 +47,7 @@ def mix_block(mix, cols, block, blocks):  # type: ignore[no-untyped-def]
         poke(cols.scale, o, s * a)
 
 
-@borrowing
+@pasted
 def learn_block(mix, cols, block, blocks, n, first, m, first_two):  # type: ignore[no-untyped-def]
     """Learn from a block: ``n`` from ``first`` on are the residuals of p, ``m`` from ``first_two`` on those of q.
 

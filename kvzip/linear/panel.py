@@ -43,8 +43,7 @@ def _splat(name: str, scalar: str) -> str:
 
 def _load(name: str, pointer: str, at: int) -> str:
     return (
-        f"  %{name}p = getelementptr float, ptr {pointer}, i64 {at}\n"
-        f"  %{name} = load float, ptr %{name}p, align 4\n"
+        f"  %{name}p = getelementptr float, ptr {pointer}, i64 {at}\n  %{name} = load float, ptr %{name}p, align 4\n"
     )
 
 

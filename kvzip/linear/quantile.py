@@ -1,9 +1,9 @@
 """The normalised distribution of residuals: cumulative frequencies of what a unit's residuals turn out to be.
 
-``T`` has 64 cells a standard deviation over +-16 of them; it is linear within a cell. It starts as Student's t of 12
-degrees scaled by 0.92 (what real dumps show after prediction) and adapts: the quantiles of coded values are counted in 128
-cells, and T becomes A(T), where A is the piecewise linear map that would have made the counts even. Integers
-throughout, but for the start, which is made of +, *, / and square roots in a fixed order.
+``T`` has 64 cells a standard deviation over +-16 of them; it is linear within a cell. It starts as Student's t of 16
+degrees scaled by 0.97 (about what real dumps show after prediction) and adapts: the quantiles of coded values are
+counted in 128 cells, and T becomes A(T), where A is the piecewise linear map that would have made the counts even.
+Integers throughout, but for the start, which is made of +, *, / and square roots in a fixed order.
 
 ``inverse`` is where the decoder begins to look for a symbol: a guess, on which no bit depends.
 """

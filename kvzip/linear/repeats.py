@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.coder.memory import peek, poke
-from kvzip.linear.bits import borrowing
+from kvzip.linear.bits import borrowing, pasted
 from kvzip.linear.panel import SIDE
 
 TRUST_FADE = np.float32(0.95)  # from block to block
+MOST_TRUST = np.float32(3.0)
 TRUST_RIDGE = np.float32(3.0)
 LEVELS = 3  # seen once, twice, more often
 REFRESH = 16  # repeated tokens between two looks at the gains
@@ -65,9 +66,10 @@ def recall(memory, cols, token, own):  # type: ignore[no-untyped-def]
     return True
 
 
-@borrowing
-def lean(memory, cols, token, block, own, trust):  # type: ignore[no-untyped-def]
-    """Means for a block of a token that has a history, its gains multiplied by ``trust``."""
+@pasted
+def lean(memory, cols, token, block, own, sums):  # type: ignore[no-untyped-def]
+    """Means for a block of a token that has a history, its gains multiplied by what the token earned so far."""
+    trust = min(max((sums[0] + TRUST_RIDGE) / (sums[1] + TRUST_RIDGE), ZERO), MOST_TRUST)
     slot = token % len(memory.tags)
     row = (min(memory.seen[slot], LEVELS) - 1) * own
     at = slot * own
@@ -77,7 +79,7 @@ def lean(memory, cols, token, block, own, trust):  # type: ignore[no-untyped-def
         poke(cols.shift, o, peek(cols.centre, o) * (ONE - gain) + gain * peek(memory.rows, at + o))
 
 
-@borrowing
+@pasted
 def compare(memory, cols, token, block, own, first, n, sums):  # type: ignore[no-untyped-def]
     """How far the block went the way of its history: adds to sums of r * u and u^2, u the step that gains propose."""
     slot = token % len(memory.tags)

@@ -27,9 +27,31 @@ class Settings:
     count_every: int = 1  # tokens, of which one adapts the distributions
     layers_back: int = 1  # layers that make up the base (the caller joins them, the nearest one first)
 
+    def bounded(self) -> Settings:
+        """The same within what kernels can stand, whatever a container says."""
+        return Settings(
+            most_rows=min(max(self.most_rows, 0), 1 << 14),
+            most_base=min(max(self.most_base, 0), 1 << 13),
+            two=bool(self.two),
+            repeats=bool(self.repeats),
+            slots=min(max(self.slots, 1), 1 << 16),
+            keep=min(max(self.keep, 0.5), 1.0),
+            keep_base=min(max(self.keep_base, 0.5), 1.0),
+            delta=min(max(self.delta, 1e-2), 1e6),
+            delta_base=min(max(self.delta_base, 1e-2), 1e6),
+            rate=min(max(self.rate, 1e-6), 0.5),
+            weight_floor=min(max(self.weight_floor, 1e-3), 1e3),
+            weight_ceiling=min(max(self.weight_ceiling, 1e-3), 1e3),
+            energy_start=min(max(self.energy_start, 1), 1 << 16),
+            energy_memory=min(max(self.energy_memory, 1), 1 << 16),
+            surprise=min(max(self.surprise, 0.0), 1.0),
+            count_every=min(max(self.count_every, 1), 1 << 16),
+            layers_back=self.layers_back,
+        )
+
 
 LEVELS = {
-    4: Settings(most_rows=112, count_every=4),
+    4: Settings(most_rows=96, count_every=4),
     5: Settings(count_every=2),
     6: Settings(most_base=96, count_every=2),
     7: Settings(most_base=192),

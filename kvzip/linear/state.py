@@ -64,4 +64,32 @@ class Symbols(NamedTuple):
     run: NDArray[np.int32]  # how often it was the same
 
 
+class Work(NamedTuple):
+    """All else: what the group is made of, parameters, counters, and room to work in."""
+
+    kinds: Ints  # (blocks, 3): pairs, singles and kind of each block
+    kind_of: Ints  # of each own column
+    history: Floats  # own columns of the first tokens
+    base_history: Floats
+    centres: NDArray[np.float64]  # of the base's columns
+    inverses: NDArray[np.float64]
+    angle: NDArray[np.float64]  # cosine and sine of each pair at this token
+    turn: NDArray[np.float64]
+    rates: Floats  # of the energy, by the values coded of a token
+    shares: Ints  # of a count, by the cells it is spread over
+    mix: NDArray[np.float64]
+    whole: Ints  # parameters, see below
+    real: Floats
+    counters: Ints
+    constant: Floats  # a block of columns: the constant
+    spare: Floats
+    means: NDArray[np.float64]
+    devs: NDArray[np.float64]
+
+
 SHIFT, OFFSET, HALF, SIGN, GREATEST, ABSURDITIES = range(6)
+
+# Slots of the integer parameters of a group, of the float parameters, and of the counters.
+BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY = range(10)
+KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL, DELTA, DELTA_TWO = range(9)
+TOKEN, NEXT_ADAPT, STRANGE, CLOCK = range(4)

@@ -26,7 +26,8 @@ LEAST_MISS = 1 << 10
 def cumulative(k, mean, precision, edges, table, at):  # type: ignore[no-untyped-def]
     """The cumulative frequency of all symbols below ``k``: 0 for the first one, the total beyond the last."""
     z = (peek(edges, k) - mean) * precision
-    z = min(max(z, -REACH_LIMIT), REACH_LIMIT)
+    z = z if z > -REACH_LIMIT else -REACH_LIMIT  # so that no NaN gets past
+    z = z if z < REACH_LIMIT else REACH_LIMIT
     fine = np.int64(np.int32(z * FINE)) + np.int64(16 << FINE_BITS)
     cell = fine >> PART_BITS
     low = np.int64(peek(table, at + cell))
@@ -68,7 +69,16 @@ def search(slot, mean, deviation, precision, edges, table, at, inverse, into, sh
     z1 = peek(inverse, into + index + 1)
     part = np.float32(np.int32(slot & ((1 << INVERSE_SHIFT) - 1))) * INVERSE_PART
     x = mean + deviation * (z0 + (z1 - z0) * part)
-    k = guess(x, peek(shape, SHIFT), peek(shape, OFFSET), peek(shape, HALF), sign, peek(shape, GREATEST), peek(linear, 0), peek(linear, 1))
+    k = guess(
+        x,
+        peek(shape, SHIFT),
+        peek(shape, OFFSET),
+        peek(shape, HALF),
+        sign,
+        peek(shape, GREATEST),
+        peek(linear, 0),
+        peek(linear, 1),
+    )
     low = cumulative(k, mean, precision, edges, table, at)
     high = cumulative(k + 1, mean, precision, edges, table, at)
     if low <= slot < high:
@@ -107,7 +117,7 @@ def code(  # type: ignore[no-untyped-def]
     decoding, k, run, last, mean, deviation, precision, edges, table, table_at, inverse, inverse_at, shape, linear,
     mine, other, words, at, starts, freqs, i,
 ):  # fmt: skip
-    """The coding of one value: (k, start, freq, mine, other, at, i), where i counts symbols."""
+    """The coding of one value: (k, mine, other, at, i), where i counts symbols."""
     if run >= RUN:
         hit = np.int64(TOTAL) - miss(run)
         if decoding:
@@ -125,7 +135,7 @@ def code(  # type: ignore[no-untyped-def]
             poke(freqs, i, np.uint32(hit if same else np.int64(TOTAL) - hit))
         i += 1
         if same:
-            return np.int64(last), np.int64(0), np.int64(TOTAL), mine, other, at, i
+            return np.int64(last), mine, other, at, i
     if decoding:
         slot = np.int64(mine & SLOT_MASK)
         k, low, high = search(
@@ -141,4 +151,4 @@ def code(  # type: ignore[no-untyped-def]
         high = cumulative(k + 1, mean, precision, edges, table, table_at)
         poke(starts, i, np.uint32(low))
         poke(freqs, i, np.uint32(high - low))
-    return k, low, high - low, mine, other, at, i + 1
+    return k, mine, other, at, i + 1

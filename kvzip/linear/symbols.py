@@ -21,7 +21,7 @@ SUPPORTED = ("BF16", "F16", "F8_E4M3", "F8_E5M2", "F32")
 
 @dataclass(frozen=True)
 class Alphabet:
-    """What the coder knows of a type, all values multiplied by 2^scale so that squares neither overflow nor vanish."""
+    """What the coder knows of a type. Values are multiplied by 2^scale lest squares overflow or vanish."""
 
     width: int  # bits that are modelled
     raw: int  # bits below them
@@ -110,7 +110,7 @@ def restore(rows, raw, sign, column_of, start, values):  # type: ignore[no-untyp
 
 
 def choose_scale(bits: NDArray[np.unsignedinteger], dtype: Dtype) -> tuple[int, int]:
-    """The power of two that values are to be multiplied by, 0 unless they are far from 1, and their median exponent."""
+    """The power of two to multiply values by, 0 unless they are far from 1; and their median exponent."""
     magnitude, width, _, _ = _magnitudes(dtype)
     sample = bits.reshape(-1)[:: max(1, bits.size >> 14)] >> np.array(dtype.bits - width, bits.dtype)
     value = magnitude[sample.astype(np.int64) & ((1 << (width - 1)) - 1)]

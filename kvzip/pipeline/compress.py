@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 from kvzip.blocks.codec import Around, Chain
 from kvzip.blocks.predicted import Choice
-from kvzip.blocks.united import UnitCoder, UnitShape, Values, checked_bytes, rows
-from kvzip.container.structures import DIRECTORY, DUMP, OTHER_FILE, SINGLE, BlockHead, Member, Start
-from kvzip.container.shared import Shared, rope_payload, tokens_payload
+from kvzip.blocks.united import UnitCoder, UnitShape, Values, can_turn, checked_bytes, rows
+from kvzip.container.structures import DIRECTORY, DUMP, OTHER_FILE, RESIDUALS, SINGLE, BlockHead, Member, Start
+from kvzip.container.shared import Shared, prior_payload, rope_payload, tokens_payload
 from kvzip.container.unit import Unit
 from kvzip.container.writer import ContainerWriter
-from kvzip.dumps.safetensors import Header, read_header
+from kvzip.dumps.safetensors import Header, TensorEntry, read_header
 from kvzip.errors import DumpError, KvzipError
 from kvzip.pipeline.options import Options, Progress
 from kvzip.pipeline.schedule import ChainPool
 from kvzip.pipeline.survey import (
+    BYTES_SAMPLE,
     MOST_AHEAD,
     Prefixed,
     accepts_tokens,
@@ -30,12 +31,13 @@ from kvzip.pipeline.survey import (
     rope_of,
     token_source,
     tokens_of,
+    type_of_bytes,
 )
 from kvzip.pipeline.units import KeptUnit, PlannedUnit, forget, nearest, plan_units
 from kvzip.predict.grid import grid_of
 from kvzip.predict.rope import Rope
 from kvzip.predict.tokens import Occurrences
-from kvzip.streams.describe import extents_of, opaque_bytes
+from kvzip.streams.describe import bytes_cache, extents_of, opaque_bytes
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block, blocks_of, gather, gather_whole, slabs
 
@@ -92,12 +94,16 @@ class Compressor:
         progress: Progress | None,
         observe: bool = False,
     ) -> None:
-        start = Start(DIRECTORY if directory else SINGLE, options.block_log2, options.level, options.parameters)
+        residuals = options.prior.identity if options.prior else RESIDUALS
+        source = DIRECTORY if directory else SINGLE
+        start = Start(source, options.block_log2, options.level, options.parameters, residuals=residuals)
         self.options, self.progress, self.observe = options, progress, observe
         self.writer = ContainerWriter(out, start)
         self.report = Report()
         self.done = 0  # bytes of values written as blocks
-        self.known = Shared()
+        self.known = Shared(prior=options.prior)
+        if options.prior and options.embed_prior:
+            self.writer.shared(prior_payload(options.prior))
         self.units = 0  # the number of the next unit
         self.kept: dict[int, KeptUnit] = {}  # units that later ones may refer to
         self.unique: int | None = None  # the extent whose rows are the tokens themselves
@@ -148,8 +154,18 @@ class Compressor:
                 "the file is damaged or no dump, write it again"
             )
         symbol_bits = self.options.parameters.symbol_bits
-        extents = extents_of(header, source.name or source.where, self.options.layout, symbol_bits)
+        path, layout = source.name or source.where, self.options.layout
+        bytes_as = self._look_at_bytes(source, bytes_cache(header, path, layout))
+        extents = extents_of(header, path, layout, symbol_bits, bytes_as)
         return Member(source.name, DUMP, size, header.raw, extents)
+
+    def _look_at_bytes(self, source: MemberInput, entry: TensorEntry | None) -> str:
+        """What the bytes of a U8 cache are, by a sample of the tensor ``entry``."""
+        if entry is None or entry.start + BYTES_SAMPLE > MOST_AHEAD:
+            return "F8_E4M3"
+        prefix = _read(source, min(entry.stop, entry.start + BYTES_SAMPLE))
+        source.file = Prefixed(prefix, source.file)  # type: ignore[assignment]
+        return type_of_bytes(np.frombuffer(memoryview(prefix)[entry.start :], np.uint8))
 
     def _find_tokens(self, source: MemberInput, member: Member) -> None:
         """Read ahead to the extent that tells the tokens, and write their record."""
@@ -212,6 +228,9 @@ class Compressor:
             found = self._choose(-1, extent, part, extent.kinds(names))
             choice = found if choice is None or (found and found.rope) else choice
         assert choice is not None
+        rope = self.known.ropes[choice.rope - 1] if choice.rope else None
+        if rope is not None and not can_turn(extents, rope):
+            choice, rope = replace(choice, rope=0), None
         settings = self.options.unites
         back = settings.layers_back if settings.most_base else 0
         bases = nearest(self.kept, planned, back)
@@ -225,14 +244,17 @@ class Compressor:
             tuple(self.units - base for base in bases),
             settings,
         )
-        shape = UnitShape(extents, self.known.ropes[choice.rope - 1] if choice.rope else None)
+        shape = UnitShape(extents, rope)
         tokens = self.known.tokens[choice.tokens - 1] if choice.tokens else None
         around = [(self.kept[base].shape, self.kept[base].values) for base in bases]
-        coder = UnitCoder(unit, shape, tokens, around, self.options.parameters)
+        coder, twin = (
+            UnitCoder(unit, shape, tokens, around, self.options.parameters, self.options.prior) for _ in range(2)
+        )
+        verified = (twin, shape.empty()) if self.options.verify else None
         self.kept[self.units] = KeptUnit(planned, shape, values, unit.keep)
         pool.budget = max(pool.budget, 2 * planned.nbytes)
         for block in range(coder.blocks):
-            work = _EncodeUnit(coder, values, block, source.where, unit)
+            work = _EncodeUnit(coder, verified, values, block, source.where, unit)
             start, stop = coder.span(block)
             cost = planned.nbytes * (stop - start) // planned.tokens
             pool.submit((id(self), "unit", self.units), cost, work, block + 1 == coder.blocks)
@@ -268,7 +290,7 @@ class Compressor:
                 self._write(coded)
 
     def _chain(self, extent: Extent, block: Block, choice: Choice | None = None) -> Chain:
-        around = Around(extent.kinds(block.names), self.known.ropes, self.known.tokens)
+        around = Around(extent.kinds(block.names), self.known.ropes, self.known.tokens, self.known.prior)
         return Chain(extent, self.options.parameters, self.observe, around, choice)
 
     def _open_chain(
@@ -316,6 +338,7 @@ class _EncodeUnit:
     """The work of one block of a unit."""
 
     coder: UnitCoder
+    twin: tuple[UnitCoder, Values] | None
     values: Values
     number: int
     where: str
@@ -325,6 +348,11 @@ class _EncodeUnit:
         data = checked_bytes(rows(self.values, *self.coder.span(self.number)))
         check = xxhash.xxh3_64_intdigest(data.data)
         payload = self.coder.encode(self.values, self.number)
+        if self.twin is not None:
+            coder, room = self.twin
+            where = f"{self.where}: block {self.number} of the unit at {self.unit.first}"
+            if not np.array_equal(checked_bytes(coder.decode(memoryview(payload), self.number, room, where)), data):
+                raise KvzipError(f"{where} did not survive --verify; the source is untouched, please report this")
         return BlockHead(self.unit.first, self.number, check), payload, data.nbytes, self.unit
 
 

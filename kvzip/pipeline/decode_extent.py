@@ -100,7 +100,8 @@ class ExtentDecoder:
         """The job of one block."""
         chain = self.chains.get(block.chain)
         if chain is None:
-            around = Around(self.extent.kinds(block.names), self.shared.ropes, self.shared.tokens)
+            shared = self.shared
+            around = Around(self.extent.kinds(block.names), shared.ropes, shared.tokens, shared.prior)
             chain = self.chains[block.chain] = Chain(self.extent, self.start.parameters, self.observe, around)
             self.opened.append((block, chain))
         if block.last_of_chain:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import xxhash
 
-from kvzip.blocks.united import UnitCoder, UnitShape, Values, checked_bytes
+from kvzip.blocks.united import UnitCoder, UnitShape, Values, can_turn, checked_bytes
 from kvzip.container import records
 from kvzip.container.records import Record, RecordReader
 from kvzip.container.shared import Shared
@@ -59,6 +59,7 @@ class UnitDecoder:
             last = number + 1 == self.coder.blocks
             self.done.append(pool.submit((id(self), "unit"), len(payload), work, last, needed))
             yield
+        self.bases = []  # lest a unit keep all those before it alive
 
     def _reach(self, base: UnitDecoder, number: int) -> int:
         """The last block of a base that block ``number`` looks at."""
@@ -125,11 +126,10 @@ def begin(
         raise ContainerError(f"{where}: a unit refers to what is not there; the container is damaged, get another copy")
     rope = shared.ropes[unit.rope - 1] if unit.rope else None
     tokens = shared.tokens[unit.tokens - 1] if unit.tokens else None
-    narrow = min(extent.axes[-1][1] for extent in extents)
-    misfits = rope is not None and max(*rope.first, *rope.second, 0) >= narrow
+    misfits = rope is not None and not can_turn(extents, rope)
     if misfits or (tokens is not None and len(tokens.slot) != extents[0].tokens):
         raise ContainerError(f"{where}: a unit's parts do not fit; the container is damaged, get another copy")
     shape = UnitShape(extents, rope)
     around = [(base.shape, base.values) for base in known]
-    coder = UnitCoder(unit, shape, tokens, around, start.parameters)
+    coder = UnitCoder(unit, shape, tokens, around, start.parameters, shared.prior)
     return UnitDecoder(unit, extents, shape, coder, shape.empty(), known, where)

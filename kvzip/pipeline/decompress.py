@@ -14,14 +14,16 @@ import xxhash
 
 from kvzip.container import records
 from kvzip.container.records import Record, RecordReader
-from kvzip.container.shared import Shared
+from kvzip.container.shared import Shared, holds_prior
 from kvzip.container.structures import SINGLE, Index, Member, Start
 from kvzip.container.unit import Unit
+from kvzip.errors import PriorError
 from kvzip.pipeline.compress import ChainRecord, Report
 from kvzip.pipeline.decode_extent import Decoded, ExtentDecoder, drain
 from kvzip.pipeline.decode_unit import OpenUnits
 from kvzip.pipeline.options import Progress, in_flight_budget
 from kvzip.pipeline.schedule import ChainPool
+from kvzip.predict.prior import Prior
 from kvzip.streams.extent import Extent
 
 Create = Callable[[Member, int], AbstractContextManager[BinaryIO | None]]
@@ -30,19 +32,44 @@ Create = Callable[[Member, int], AbstractContextManager[BinaryIO | None]]
 
 @dataclass
 class Opening:
-    """A container whose first record is read: what it says of itself before anything is decoded."""
+    """A container whose first record is read, and that of its prior: what it says of itself before it is decoded."""
 
     reader: RecordReader
     start: Start
+    shared: Shared
+    embedded: list[int] = field(default_factory=list)  # the offset of the prior's record
+    ahead: Record | None = None  # a record that was read to see whether it is a prior
 
     @classmethod
-    def of(cls, file: BinaryIO, where: str) -> Opening:
-        """Read the magic and the first record."""
+    def of(cls, file: BinaryIO, where: str, prior: Prior | None = None) -> Opening:
+        """Read the magic, the first record and the prior; PriorError if it needs one and ``prior`` is not it."""
         reader = RecordReader(file, where)
         record = reader.next()
         if record.type != records.START:
             raise reader.damaged(record.offset, "should be the first one")
-        return cls(reader, Start.from_bytes(record.payload, where))
+        start = Start.from_bytes(record.payload, where)
+        opening = cls(reader, start, Shared(needs=start.needs))
+        if start.needs:
+            opening._find_prior(prior)
+        return opening
+
+    def next(self) -> Record:
+        """The next record."""
+        record, self.ahead = self.ahead, None
+        return record or self.reader.next()
+
+    def _find_prior(self, prior: Prior | None) -> None:
+        record = self.reader.next()
+        if record.type == records.SHARED and holds_prior(record.payload):
+            self.shared.add(record.payload, self.reader.where)
+            self.embedded.append(record.offset)
+            return
+        needs = f"{self.reader.where}: needs the prior {self.start.needs}"
+        if prior is None:
+            raise PriorError(f"{needs}; give its file with --prior (in Python: prior=)")
+        if prior.identity != self.start.needs:
+            raise PriorError(f"{needs}, the one given is {prior.identity}; give the right file with --prior")
+        self.shared.prior, self.ahead = prior, record
 
 
 @dataclass
@@ -55,15 +82,15 @@ class Decompressor:
     observe: bool = False
     report: Report = field(default_factory=Report)
     index: Index = field(default_factory=Index)
-    shared: Shared = field(default_factory=Shared)
     united: OpenUnits = field(default_factory=OpenUnits)
 
     def run(self, threads: int) -> Report:
         """Decode every member; check index and trailer."""
         reader = self.opening.reader
         digests = xxhash.xxh3_128()
+        self.index.shared += self.opening.embedded
         with ChainPool[Decoded](threads, in_flight_budget(threads, self.opening.start.block_log2)) as pool:
-            record = reader.next()
+            record = self.opening.next()
             while record.type == records.MEMBER:
                 digests.update(self._member(record, pool))
                 record = reader.next()
@@ -108,7 +135,7 @@ class Decompressor:
         """The next record that is not a SHARED one; those are taken in."""
         record = reader.next()
         while record.type == records.SHARED and self.opening.start.version > 1:
-            self.shared.add(record.payload, reader.where)
+            self.opening.shared.add(record.payload, reader.where)
             self.index.shared.append(record.offset)
             record = reader.next()
         return record
@@ -117,7 +144,7 @@ class Decompressor:
         self, number: int, extent: Extent, first: Record, pool: ChainPool[Decoded], sink: _Sink
     ) -> None:
         reader = self.opening.reader
-        decoder = ExtentDecoder(extent, self.opening.start, reader.where, self.shared, self.observe)
+        decoder = ExtentDecoder(extent, self.opening.start, reader.where, self.opening.shared, self.observe)
         decoder.next_record = self._next
         for count, offset in enumerate(decoder.read(reader, number, pool, first)):
             if count == 0:
@@ -133,7 +160,7 @@ class Decompressor:
         unit = Unit.from_bytes(record.payload, reader.where)
         if unit.first != number:
             raise reader.damaged(record.offset, "is out of order")
-        decoder = self.united.open(unit, member, self.opening.start, self.shared, reader.where)
+        decoder = self.united.open(unit, member, self.opening.start, self.opening.shared, reader.where)
         self.index.units.append(record.offset)
         self.index.members[-1][1].extend([record.offset] * unit.count)
         pool.budget = max(pool.budget, 2 * decoder.nbytes)

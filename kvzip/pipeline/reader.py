@@ -23,6 +23,7 @@ from kvzip.pipeline.decode_unit import UnitDecoder, begin
 from kvzip.pipeline.decompress import Opening
 from kvzip.pipeline.options import in_flight_budget
 from kvzip.pipeline.schedule import ChainPool
+from kvzip.predict.prior import Prior
 from kvzip.streams.plan import scatter_whole
 
 
@@ -76,15 +77,18 @@ class TensorInfo:
 class Reader:
     """An open container. Use it as a context manager, or call ``close``."""
 
-    def __init__(self, file: BinaryIO, where: str, threads: int = 0, owned: bool = True) -> None:
+    def __init__(
+        self, file: BinaryIO, where: str, threads: int = 0, owned: bool = True, prior: Prior | None = None
+    ) -> None:
         self.file, self.where, self.threads, self._owned = file, where, threads, owned
-        self.start = Opening.of(file, where).start
+        opening = Opening.of(file, where, prior)
+        self.start = opening.start
+        self.prior = None if opening.embedded else opening.shared.prior
         self.index = self._read_index()
         self.members = [self._read_member(offset) for offset, _ in self.index.members]
         self.headers = [self._header(member) for member in self.members]
         self._known: Shared | None = None
         self._units: dict[int, UnitDecoder] = {}
-        self._unit_offsets = self.index.units
         self._infos = {(i.member, i.entry.name): i for i in self._locate()}
 
     def __enter__(self) -> Reader:
@@ -149,9 +153,7 @@ class Reader:
         budget = in_flight_budget(self.threads, self.start.block_log2)
         with ChainPool[Decoded](self.threads, budget) as pool:
             if first.type == records.UNIT:
-                decoder = self._unit(at, pool)
-                values = decoder.values[info.extent - decoder.unit.first]
-                return bytearray(scatter_whole(member.extents[info.extent], values))
+                return bytearray(self._from_unit(info, at, pool))
             single = ExtentDecoder(member.extents[info.extent], self.start, self.where, shared)
             single.next_record = _skip_shared
             for _ in single.read(reader, info.extent, pool, first):
@@ -159,41 +161,69 @@ class Reader:
             drain(pool, out.extend, everything=True)
         return out
 
-    def _unit(self, offset: int, pool: ChainPool[Decoded]) -> UnitDecoder:
-        """Decode the unit at an offset, and before it what it refers to; the last few stay in memory."""
-        if offset in self._units:
-            return self._units[offset]
-        number = self._unit_offsets.index(offset)
+    def _from_unit(self, info: TensorInfo, at: int, pool: ChainPool[Decoded]) -> memoryview:
+        """An extent's bytes out of the unit at an offset."""
+        if at not in self.index.units:
+            raise self._misfit("records")
+        decoder = self._unit(self.index.units.index(at), pool)
+        extent, place = self.members[info.member].extents[info.extent], info.extent - decoder.unit.first
+        if not 0 <= place < decoder.unit.count or decoder.extents[place] is not extent:
+            raise self._misfit("records")
+        return scatter_whole(extent, decoder.values[place])
+
+    def _unit(self, number: int, pool: ChainPool[Decoded]) -> UnitDecoder:
+        """Decode a unit, and before it what it refers to; the last few stay in memory."""
+        units = self._needed(number)
+        for n in sorted(units):
+            self._units[n] = self._decode_unit(n, units[n], pool)
+            later = {m - back for m in units if m > n for back in units[m].bases}
+            for old in [kept for kept in self._units if kept not in later][:-UNITS_HELD]:
+                del self._units[old]
+        return self._units[number]
+
+    def _needed(self, number: int) -> dict[int, Unit]:
+        """The records of a unit and of all that it refers to, but for what is in memory."""
+        units: dict[int, Unit] = {}
+        queue = [number]
+        while queue:
+            n = queue.pop()
+            if n < 0:
+                raise ContainerError(f"{self.where}: a unit refers to what is not there; the container is damaged")
+            if n not in units and n not in self._units:
+                record = RecordReader.at(self.file, self.where, self.index.units[n]).next()
+                if record.type != records.UNIT:
+                    raise self._misfit("records")
+                units[n] = Unit.from_bytes(record.payload, self.where)
+                queue += [n - back for back in units[n].bases]
+        return units
+
+    def _decode_unit(self, number: int, unit: Unit, pool: ChainPool[Decoded]) -> UnitDecoder:
+        """Decode a unit whose bases are in memory."""
+        offset = self.index.units[number]
+        bases = [self._units.get(number - back) for back in unit.bases]
+        members = [n for n, (at, _) in enumerate(self.index.members) if at < offset]
+        if not members:
+            raise self._misfit("records")
+        decoder = begin(unit, self.members[members[-1]], self.start, self._shared(), self.where, bases)
         reader = RecordReader.at(self.file, self.where, offset)
-        unit = Unit.from_bytes(reader.next().payload, self.where)
-        if any(back > number for back in unit.bases):
-            raise ContainerError(f"{self.where}: a unit refers to what is not there; the container is damaged")
-        bases: list[UnitDecoder | None] = [
-            self._unit(self._unit_offsets[number - back], pool) for back in unit.bases
-        ]
-        member = self.members[self._member_of(offset)]
-        decoder = begin(unit, member, self.start, self._shared(), self.where, bases)
-        for _ in decoder.read(RecordReader.at(self.file, self.where, reader.offset), pool, _skip_shared):
+        reader.next()
+        for _ in decoder.read(reader, pool, _skip_shared):
             pass
         for decoded in pool.results(everything=True):
             decoded.decoder.slab_bytes(decoded)
-        decoder.bases = []
-        self._units[offset] = decoder
-        while len(self._units) > UNITS_HELD:
-            del self._units[next(iter(self._units))]
         return decoder
 
-    def _member_of(self, offset: int) -> int:
-        return max(number for number, (at, _) in enumerate(self.index.members) if at < offset)
+    def _misfit(self, what: str) -> ContainerError:
+        return ContainerError(f"{self.where}: the index does not fit the {what}; the container is damaged")
 
     def _shared(self) -> Shared:
         """The shared records, read once."""
         if self._known is None:
-            self._known = Shared()
+            self._known = Shared(prior=self.prior, needs=self.start.needs)
             for offset in self.index.shared:
                 record = RecordReader.at(self.file, self.where, offset).next()
                 if record.type != records.SHARED:
-                    raise ContainerError(f"{self.where}: the index does not fit the records; the container is damaged")
+                    raise self._misfit("records")
                 self._known.add(record.payload, self.where)
         return self._known
 
@@ -225,7 +255,7 @@ class Reader:
         """Each tensor of each member with the extent that holds it."""
         for number, (member, header) in enumerate(zip(self.members, self.headers, strict=True)):
             if len(self.index.members[number][1]) != len(member.extents):
-                raise ContainerError(f"{self.where}: the index does not fit the tensors; the container is damaged")
+                raise self._misfit("tensors")
             at, extent = 0, 0
             for entry in header.entries if header else ():
                 while extent < len(member.extents) and at + member.extents[extent].nbytes <= entry.start:

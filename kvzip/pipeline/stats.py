@@ -172,6 +172,7 @@ def _streams(record: ChainRecord) -> Iterable[StreamStats]:
         for number, counters in tally.windows.items()
     }
     known = sum(map(sum, exact.values())) + 8 * tally.stored
+    known += sum(float(bits.sum()) for bits in tally.spent.values())
     known += sum(symbols * record.chain.planes[number].width for number, symbols in tally.raw.items())
     side = (8 * tally.payload - known) / max(1, count)
     for at, part in enumerate(tally.parts):
@@ -181,6 +182,8 @@ def _streams(record: ChainRecord) -> Iterable[StreamStats]:
             own = exact[number][at] if number in exact else 0.0
             own += tally.raw.get(number, 0) * record.chain.planes[number].width / count
             bits[label] = bits.get(label, 0.0) + own
+        for label, spent in tally.spent.items():
+            bits[label] = bits.get(label, 0.0) + float(spent[at])
         rows = [counters[at] for counters in tally.windows.values()]
         total = {name: int(sum(row[i] for row in rows)) for i, name in enumerate(COUNTERS)}
         yield StreamStats(

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.predict.grid import grid_of
+from kvzip.predict.grid import Grid, grid_of
 from kvzip.predict.model import numbers_of
 from kvzip.predict.rope import Rope, from_spec
 from kvzip.predict.rope_search import find
@@ -23,8 +23,11 @@ from kvzip.streams.plan import gather_whole
 
 MOST_AHEAD = 192 << 20
 LEAST_TOKENS = 16
+BYTES_SAMPLE = 1 << 18
+LEAN_OF_E5M2 = 1.45  # between 1 and 2
 LEAST_REPEATED = 1 / 32  # of the tokens, for a record of them to pay
-SAMPLE_TOKENS, SAMPLE_STREAMS = 256, 4  # of keys, to find their rotation
+SAMPLE_TOKENS, SAMPLE_STREAMS = 256, 3  # of keys, to find their rotation
+HINT_TOKENS, HINT_STREAMS = 128, 2  # to see that it is that of an earlier layer
 
 
 class Prefixed:
@@ -49,6 +52,26 @@ class Prefixed:
         out = bytes(self.prefix[:count])
         self.prefix = self.prefix[count:]
         return out
+
+
+def type_of_bytes(sample: NDArray[np.uint8]) -> str:
+    """What the bytes of a U8 cache are: F8_E4M3, F8_E5M2, or U8 if they look like whole numbers.
+
+    Floats are as often positive as negative, by the top bit; whole numbers mirror around 0 or 128. And below their
+    scale floats of one exponent are evenly spread: where the upper half of each eight codes is about twice as common
+    as the lower one, the exponent reaches one bit further down.
+    """
+    counts = np.bincount(sample.reshape(-1), minlength=256).astype(np.float64)
+    codes = np.arange(256)
+    as_floats = np.abs(counts - counts[codes ^ 128]).sum()
+    as_numbers = np.abs(counts - counts[-codes & 255]).sum()
+    if as_floats > as_numbers:
+        return "U8"
+    sizes = (counts[:128] + counts[128:]).reshape(16, 8)
+    below = np.cumsum(sizes.sum(1)) <= sizes.sum() / 2
+    below[0] = False  # zeros and denormals
+    lower, upper = sizes[below, :4].sum(), sizes[below, 4:].sum()
+    return "F8_E5M2" if upper > LEAN_OF_E5M2 * lower > 0 else "F8_E4M3"
 
 
 def token_source(extents: tuple[Extent, ...]) -> int | None:
@@ -88,12 +111,17 @@ def rope_of(extent: Extent, streams: NDArray[Any], kinds: tuple[str, ...], hints
     keys = [i for i, kind in enumerate(kinds) if kind != "value"][:SAMPLE_STREAMS]
     if grid is None or not keys:
         return None
-    sample = streams[keys, :SAMPLE_TOKENS]
-    if 8 * extent.itemsize != grid.bits:
-        sample = sample >> 16
-    channels = sample.shape[-1]
-    fitting = [hint for hint in hints if max(*hint.first, *hint.second, 0) < channels]
-    return find(numbers_of(sample, grid).astype(np.float32), fitting)
+    channels = streams.shape[-1]
+    fitting = [hint for hint in hints if max((*hint.first, *hint.second), default=0) < channels]
+    if fitting:
+        found = find(_numbers(extent, grid, streams[keys[:HINT_STREAMS], :HINT_TOKENS]), fitting)
+        if found in fitting:
+            return found
+    return find(_numbers(extent, grid, streams[keys, :SAMPLE_TOKENS]))
+
+
+def _numbers(extent: Extent, grid: Grid, sample: NDArray[Any]) -> NDArray[np.float32]:
+    return numbers_of(sample if 8 * extent.itemsize == grid.bits else sample >> 16, grid)
 
 
 def rope_given(text: str, extent: Extent) -> Rope | None:

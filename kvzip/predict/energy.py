@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from kvzip.coder.jit import step
+from kvzip.coder.lanes import sum16
 from kvzip.coder.memory import float_of, peek, poke
 from kvzip.predict import rows
 
@@ -34,10 +35,7 @@ def factor(total, channels):  # type: ignore[no-untyped-def]
 def of_group(work, x_at, mean_at, variance_at, live, p, logs):  # type: ignore[no-untyped-def]
     """The sum of log2(error^2 / variance) over the sixteen channels at ``p`` of a row, in 2^-8."""
     rows.log_energy(work, x_at + p, work, mean_at + p, work, variance_at + p, live, p, logs, 0)
-    total = np.int64(0)
-    for c in range(16):
-        total += peek(logs, c)
-    return total
+    return np.int64(sum16(logs, 0))
 
 
 @step

@@ -95,7 +95,8 @@ def build(decoding: bool) -> Any:
         states,
         parameters,
         lengths,
-        measure,
+        measure,  # whether to add up in ``spent`` what streams take
+        spent,  # int64[streams, 3]
         literals,
         out,  # encoder: uint32[2 * (n + 16)]: codes of symbols, then of low bits
         lanes,
@@ -203,6 +204,11 @@ def build(decoding: bool) -> Any:
                     group_of, count, padded, work, row_at, own, own_gains, rows_of, slot, seen, pairs_of, pair,
                     pair_seen, learn, living,
                 )  # fmt: skip
+                if measure:
+                    coding.spend(
+                        decoding, out, i, groups, integers, naturals, padded, codes, escapes, sign_at + 1, lengths,
+                        spent, stream,
+                    )  # fmt: skip
                 poke(state, NOVEL_SINCE, peek(state, NOVEL_SINCE) + escapes)
                 poke(state, ESCAPES, peek(state, ESCAPES) + escapes)
                 if next_counted(peek(state, TOKEN), settings) == peek(state, TOKEN):

@@ -15,7 +15,7 @@ from kvzip.errors import ContainerError
 from kvzip.predict import loop, steps
 from kvzip.predict.energy import USUAL_START
 from kvzip.predict.grid import Grid, groups_of
-from kvzip.predict.prior import fill
+from kvzip.predict.prior import Prior, fill
 from kvzip.predict.rope import Rope
 from kvzip.predict.tokens import Occurrences
 from kvzip.predict.turning import turn_tokens
@@ -67,6 +67,7 @@ class ResidualModel:
         slots: int = 0,
         pair_slots: int = 0,
         use_energy: bool = True,
+        prior: Prior | None = None,
     ) -> None:
         self.streams, self.channels, self.grid, self.parameters = streams, channels, grid, parameters
         self.use_energy = use_energy
@@ -92,6 +93,7 @@ class ResidualModel:
         self.pair_memory = np.zeros((streams, pair_slots * self.padded), np.float32)
         self.learned = np.zeros((streams, steps.LEARNED), np.int64)
         self.learned[:, steps.USUAL] = USUAL_START << 8
+        self.spent = np.zeros((streams, 3), np.int64)
         contexts = grid.contexts
         windows = contexts
         self.counts = np.zeros((windows, WINDOW), np.int64)
@@ -103,7 +105,7 @@ class ResidualModel:
         self.states = np.zeros(triggers.STATE, np.int64)
         self.states[triggers.INCREMENT] = INCREMENT_START
         self.states[triggers.DIRTY] = 1
-        fill(self.counts[None], grid, parameters.prior_weight)
+        fill(self.counts[None], grid, parameters.prior_weight, prior)
         self.prior = self.counts.copy() if parameters.drift else self.counts[:1]
         self.vector = parameters.vector()
         self.vector[triggers.WARMUP] = max(LEAST_WARMUP, parameters.warmup)
@@ -168,7 +170,7 @@ class ResidualModel:
             self.memory, self.pair_memory, self.learned, self.live, np.zeros(steps.WORK_ROWS * self.padded, np.float32),
             np.zeros(4 * self.padded, np.int32), np.zeros(2 * self.padded, np.uint32),
             np.zeros(self.padded, np.uint8), self.counts, self.prior, self.probs, self.codes, self.slots, self.span, self.touched, self.grid.contexts, self.states, self.vector,
-            _lengths(self.parameters.table_bits), measure,
+            _lengths(self.parameters.table_bits), measure, self.spent,
         )  # fmt: skip
 
 
@@ -176,17 +178,25 @@ def scales_of(values: NDArray[Any], grid: Grid) -> NDArray[np.int8]:
     """Where the variances of each stream of (streams, tokens, channels) start: log2 of the mean square of its first
     row, and of half the mean square of the differences between its first rows; (streams, 2) int8."""
     head = numbers_of(values[:, :SCALE_ROWS], grid)
+    head = head.astype(np.float64)
     first = np.mean(head[:, 0] ** 2, axis=1)
     steps_ = np.mean(np.diff(head, axis=1) ** 2, axis=(1, 2)) / 2 if head.shape[1] > 1 else first
     logs = np.log2(np.maximum(np.stack([first, steps_], axis=1), 2.0**-99))
     return np.clip(np.round(logs), -99, 119).astype(np.int8)
 
 
-def numbers_of(values: NDArray[Any], grid: Grid) -> NDArray[np.float64]:
+def numbers_of(values: NDArray[Any], grid: Grid) -> NDArray[np.float32]:
     """Values as numbers for the encoder's choices; what is huge or no number counts as 0."""
-    code = values.astype(np.int64) & ((1 << (grid.bits - 1)) - 1)
+    return _numbers(grid)[values]
+
+
+@cache
+def _numbers(grid: Grid) -> NDArray[np.float32]:
+    """The number that each bit pattern stands for."""
+    bits = np.arange(1 << grid.bits, dtype=np.int64)
+    code = bits & ((1 << (grid.bits - 1)) - 1)
     exponent = code >> grid.mantissa
     fraction = (code & ((1 << grid.mantissa) - 1)) + np.where(exponent > 0, 1 << grid.mantissa, 0)
     size = np.ldexp(fraction.astype(np.float64), np.maximum(exponent, 1) - grid.bias - grid.mantissa)
     size = np.where(size < 2.0**60, size, 0.0)
-    return np.where(values >> (grid.bits - 1) & 1, -size, size)
+    return np.where(bits >> (grid.bits - 1) & 1, -size, size).astype(np.float32)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kvzip.coder.jit import kernel, step
-from kvzip.coder.lanes import copy, lanes16, select
+from kvzip.coder.lanes import copy, lanes16, or16, select
 from kvzip.coder.memory import peek, poke
 from kvzip.coder.vector import VECTORS, WIDTH, code16, low16, take16
 from kvzip.windows.estimator import CODE_SHIFT, ESCAPE, WINDOW
@@ -145,10 +145,7 @@ def take_group(  # type: ignore[no-untyped-def]
 @step
 def read_literals(x, at, live, p, entries, literals, literals_end, literal):  # type: ignore[no-untyped-def]
     """Put literals where the group escaped; return how many were read so far."""
-    escaped = np.uint32(0)
-    for c in range(live):
-        escaped |= peek(entries, p + c)
-    if escaped & np.uint32(ESCAPE):
+    if or16(entries, p) & ESCAPE:
         for c in range(live):
             if peek(entries, p + c) & np.uint32(ESCAPE):
                 poke(x, at + c, peek(literals, min(literal, literals_end)))
@@ -191,3 +188,24 @@ def watch(  # type: ignore[no-untyped-def]
             naturals[n] = codes.reshape(-1)[np.int64(naturals[padded + c])]
             n += 1
     return watch_row(naturals, 0, channels, escapes, lengths, counts, prior, 0, contexts, state, parameters)
+
+
+@kernel
+def spend(  # type: ignore[no-untyped-def]
+    decoding, out, i, groups, integers, naturals, padded, codes, escapes, width, lengths, spent, stream
+):
+    """Add up what a row took, for the statistics: ``spent`` (streams, 3) int64, in 1/256 bit: symbols, low bits,
+    literals of ``width`` bits."""
+    half = len(out) >> 1
+    for q in range(len(groups)):
+        p, at = groups[q, 0], i + groups[q, 1]
+        for c in range(groups[q, 2]):
+            if decoding:
+                code = codes.reshape(-1)[np.int64(naturals[padded + p + c])]
+                low = np.int64(integers[2 * padded + p + c]) << 8
+            else:
+                code = out[at + c]
+                low = lengths[out[half + at + c] & np.uint32(0xFFFF)]
+            spent[stream, 0] += lengths[code & np.uint32(0xFFFF)]
+            spent[stream, 1] += low
+    spent[stream, 2] += escapes * width << 8

@@ -20,8 +20,13 @@ SHORTEST_STREAM = 1 << 8  # bytes
 JOINED = 1 << 16  # bytes: an opaque tensor below this is joined with the one before it
 
 
-def extents_of(header: Header, path: str, layout: str | None, symbol_bits: int) -> tuple[Extent, ...]:
-    """The extents that cover the data section of a dump, in order. ``symbol_bits`` 0 takes each type's default."""
+def extents_of(
+    header: Header, path: str, layout: str | None, symbol_bits: int, bytes_as: str = "F8_E4M3"
+) -> tuple[Extent, ...]:
+    """The extents that cover the data section of a dump, in order. ``symbol_bits`` 0 takes each type's default.
+
+    A U8 cache may be an fp8 cache under another tag: its bytes are read as ``bytes_as``. The header is left alone.
+    """
     layouts = recognise(header.entries, path, layout)
     out: list[Extent] = []
     at = 0
@@ -31,7 +36,7 @@ def extents_of(header: Header, path: str, layout: str | None, symbol_bits: int) 
         if size == 0 or entry.stop <= at:
             continue  # nothing, or a second name for the bytes before
         at = entry.stop
-        extent = _extent(entry, layouts.get(entry.name), symbol_bits)
+        extent = _extent(entry, layouts.get(entry.name), symbol_bits, bytes_as)
         if joinable and extent.opaque and size < JOINED and out[-1].dtype == extent.dtype:
             out[-1] = replace(out[-1], elements=out[-1].elements + extent.elements)
         else:
@@ -45,14 +50,23 @@ def opaque_bytes(size: int) -> tuple[Extent, ...]:
     return (Extent(DTYPES["U8"], size),) if size else ()
 
 
-def _extent(entry: TensorEntry, layout: TensorLayout | None, symbol_bits: int) -> Extent:
+def bytes_cache(header: Header, path: str, layout: str | None) -> TensorEntry | None:
+    """The first U8 tensor that a layout knows as keys or values, if there is one."""
+    layouts = recognise(header.entries, path, layout)
+    for entry in header.entries:
+        if entry.dtype == "U8" and (found := layouts.get(entry.name)) and _fits(found, DTYPES["U8"]):
+            return entry
+    return None
+
+
+def _extent(entry: TensorEntry, layout: TensorLayout | None, symbol_bits: int, bytes_as: str) -> Extent:
     """One tensor's extent."""
     dtype = DTYPES[entry.dtype]
     size = entry.stop - entry.start
     elements = size // dtype.container_bytes
     if layout is None or size < SMALL or not _fits(layout, dtype):
         return Extent(dtype, elements, symbol_bits=8)
-    dtype = _modelled_as(dtype)
+    dtype = DTYPES[bytes_as] if dtype.name == "U8" else dtype
     return Extent(
         dtype,
         elements,
@@ -61,11 +75,6 @@ def _extent(entry: TensorEntry, layout: TensorLayout | None, symbol_bits: int) -
         layout.kind if layout.kind in KINDS else "",
         max(8, min(symbol_bits or default_symbol_bits(dtype), 8 * dtype.container_bytes)),
     )
-
-
-def _modelled_as(dtype: Dtype) -> Dtype:
-    """A U8 cache is an fp8 cache under another tag: its bytes are read as E4M3. The header is left alone."""
-    return DTYPES["F8_E4M3"] if dtype.name == "U8" else dtype
 
 
 def _fits(layout: TensorLayout, dtype: Dtype) -> bool:

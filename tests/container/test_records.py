@@ -13,7 +13,7 @@ from kvzip.container.records import RecordReader, RecordWriter
 from kvzip.errors import ContainerError, KvzipError, UnsupportedError
 from kvzip.wire import Cursor, put_bytes, put_varint
 
-KINDS = some.integers(records.START, records.INDEX)
+KINDS = some.integers(records.START, records.UNIT)
 
 
 def container(parts):
@@ -105,7 +105,7 @@ def test_a_length_beyond_the_limit_is_refused():
         RecordReader(io.BytesIO(blob), "test.kvz").next()
 
 
-@pytest.mark.parametrize("kind", [0, records.INDEX + 1, 255])
+@pytest.mark.parametrize("kind", [0, records.UNIT + 1, 255])
 def test_an_unknown_record_needs_a_newer_kvzip(kind):
     blob, offsets = container(PARTS)
     blob = blob[: offsets[0]] + bytes((kind,)) + blob[offsets[0] + 1 :]

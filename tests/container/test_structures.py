@@ -13,6 +13,7 @@ from hypothesis import strategies as some
 from kvzip.container.structures import (
     DIRECTORY,
     DUMP,
+    FORMAT_VERSION,
     MAX_EXTENTS,
     OTHER_FILE,
     SINGLE,
@@ -34,7 +35,7 @@ EXTENTS = (
 HEADER = b"\x10" + bytes(7) + b'{"a":{"x":"y"}} '
 MEMBER = Member("dir/ä.safetensors", DUMP, len(HEADER) + 5120 + 160, HEADER, EXTENTS)
 START = Start(SINGLE, 21, 3, LEVELS[3])
-INDEX = Index([(50, [100, 200]), (300, []), (350, [360])], bytes(range(16)))
+INDEX = Index([(50, [100, 200]), (300, []), (350, [360])], [70, 310], [100, 360], bytes(range(16)))
 
 
 def member(payload):
@@ -129,7 +130,7 @@ class TestDamage:
             read(bytes(broken))
 
 
-@pytest.mark.parametrize("version", [0, 2, 1 << 40])
+@pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, 1 << 40])
 def test_other_versions_are_unsupported(version):
     out = bytearray()
     put_varint(out, version)

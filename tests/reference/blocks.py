@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from .grid import has_grid
+from .predicted import Prediction
 from .reading import Bytes, UnsupportedError, packed_size, require, unpack
+from .shared import Known
 from .windows import PlaneWindows
 
 RAW, CONSTANT, CONTINUED, FRESH = range(4)
-TOKEN, CHANNEL = 4, 5
+BATCH, LAYER, KIND, HEAD, TOKEN, CHANNEL = range(6)
+NONE, KEY, VALUE, LATENT = range(4)
+STORED, WINDOWS, PREDICTED = range(3)
 PACKED = (2, 3, 4)  # F4 and F6, read as bytes
 BITS = dict(zip(range(1, 23), (8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, *[16] * 4, *[32] * 3, *[64] * 4), strict=True))
 FLOATS = {7: (5, 2), 8: (4, 3), 10: (4, 3), 11: (5, 2), 14: (5, 10), 15: (8, 7), 18: (8, 23), 20: (11, 52)}
@@ -21,6 +26,9 @@ FLOATS = {7: (5, 2), 8: (4, 3), 10: (4, 3), 11: (5, 2), 14: (5, 10), 15: (8, 7),
 class Extent:
     """A run of data; ``axes`` of (label, size) is empty where it is opaque."""
 
+    dtype: int
+    kind: int
+    layer: int
     bits: int
     exponent: int
     mantissa: int
@@ -38,7 +46,7 @@ class Extent:
         if dtype not in BITS or kind > 5:
             raise UnsupportedError(f"dtype {dtype} or kind {kind} is unknown")
         require(8 <= symbol_bits <= 16 and count <= 16, "an impossible extent")
-        data.varint(0, 1 << 32)  # the layer
+        layer = data.varint(0, 1 << 32)
         axes = [(data.number(1), data.varint(1, 1 << 62)) for _ in range(count)]
         labels = [label for label, _ in axes]
         if any(label > CHANNEL for label in labels):
@@ -47,9 +55,26 @@ class Extent:
             require(labels.count(TOKEN) == labels.count(CHANNEL) == 1, "not one token and one channel axis")
             require(labels[-1] == CHANNEL and axes[-1][1] <= 65536, "impossible channels")
         elements = prod(size for _, size in axes) if axes else data.varint(1, 1 << 62)
-        extent = cls(BITS[dtype], *FLOATS.get(dtype, (0, 0)), symbol_bits, axes, elements)
+        extent = cls(dtype, kind, layer, BITS[dtype], *FLOATS.get(dtype, (0, 0)), symbol_bits, axes, elements)
         require(elements * extent.item <= 1 << 62, "an extent too large")
         return extent
+
+    @property
+    def tokens(self) -> int:
+        return dict(self.axes)[TOKEN]
+
+    @property
+    def streams(self) -> int:
+        return prod(size for label, size in self.axes if label < TOKEN)
+
+    def kind_of(self, stream: int) -> int:
+        """The kind of a stream by its number: section 11.3."""
+        kind = self.kind
+        for label, size in reversed([axis for axis in self.axes if axis[0] < TOKEN]):
+            if label == KIND and size == 2:
+                kind = (KEY, VALUE)[stream % 2]
+            stream //= size
+        return kind
 
     def planes(self) -> list[tuple[int, tuple[int, int, int]]]:
         """(shift, (E, S, R)) of each plane from the top: section 7."""
@@ -77,9 +102,12 @@ class Extent:
 
 @dataclass
 class Block:
-    """One block of the plan. ``places`` are the elements of the extent where its values go, in C order."""
+    """One block of the plan: its streams' numbers, the first of which names its chain.
 
-    chain: int
+    ``places`` are the elements of the extent where its values go, in C order.
+    """
+
+    streams: list[int]
     shape: tuple[int, int, int]
     places: list[int]
 
@@ -90,9 +118,9 @@ def plan(extent: Extent, block_bytes: int) -> Iterator[Block]:
         step, whole = block_bytes // extent.item, extent.elements // 256 * 256
         for at in range(0, whole, step):
             count = min(step, whole - at)
-            yield Block(0, (1, count // 256, 256), list(range(at, at + count)))
+            yield Block([0], (1, count // 256, 256), list(range(at, at + count)))
         if extent.elements > whole:
-            yield Block(1, (1, 1, extent.elements - whole), list(range(whole, extent.elements)))
+            yield Block([1], (1, 1, extent.elements - whole), list(range(whole, extent.elements)))
         return
     labels = [label for label, _ in extent.axes]
     sizes = [size for _, size in extent.axes]
@@ -115,28 +143,35 @@ def plan(extent: Extent, block_bytes: int) -> Iterator[Block]:
             streams = list(product(*(ranges[i] for i in stream_axes)))
             for first in range(0, len(streams), share):
                 group = streams[first : first + share]
-                number = 0
-                for i, index in zip(stream_axes, group[0], strict=True):
-                    number = number * sizes[i] + index
+                numbers = [0] * len(group)
+                for axis, i in enumerate(stream_axes):
+                    numbers = [n * sizes[i] + index[axis] for n, index in zip(numbers, group, strict=True)]
                 bases = [sum(strides[i] * x for i, x in zip(stream_axes, index, strict=True)) for index in group]
                 places = [b + t * strides[token] + c for b in bases for t in ranges[token] for c in ranges[-1]]
-                yield Block(number, (len(group), len(ranges[token]), sizes[-1]), places)
+                yield Block(numbers, (len(group), len(ranges[token]), sizes[-1]), places)
 
 
 class Chain:
-    """Decodes the blocks of a chain in order: section 6."""
+    """Decodes the blocks of a chain of these streams in order: section 6."""
 
-    def __init__(self, extent: Extent, parameters: dict[str, int], asset: bytes) -> None:
-        self.extent, self.parameters, self.asset = extent, parameters, asset
+    def __init__(self, extent: Extent, streams: list[int], parameters: dict[str, int], known: Known) -> None:
+        self.extent, self.parameters, self.known = extent, parameters, known
+        self.kinds = [extent.kind_of(stream) for stream in streams]
         self.planes = extent.planes()
         self.windows: dict[int, PlaneWindows] = {}
+        self.prediction: Prediction | None = None
 
     def decode(self, data: Bytes, shape: tuple[int, int, int]) -> list[int]:
         """The values (streams, tokens, channels) in C order."""
         method = data.number(1)
-        if method > 1:
-            raise UnsupportedError(f"method {method} is unknown")
-        if method == 0:
+        if method > PREDICTED or (method == PREDICTED and (self.known.version < 2 or not has_grid(self.extent))):
+            raise UnsupportedError(f"method {method} is unknown here")
+        if method == PREDICTED:
+            self.windows.clear()
+            self.prediction = self.prediction or Prediction(self.extent, self.kinds, self.parameters, self.known)
+            return self.prediction.decode(data, shape)
+        self.prediction = None
+        if method == STORED:
             self.windows.clear()
             values = data.numbers(self.extent.item, prod(shape))
             data.finish()
@@ -173,7 +208,7 @@ class Chain:
         require(lanes_log2 <= 7, "too many lanes")
         if kind == FRESH:
             classes = self.parameters["classes"] if self.extent.axes else 1
-            self.windows[number] = PlaneWindows(data, shape, classes, fields, self.parameters, self.asset)
+            self.windows[number] = PlaneWindows(data, shape, classes, fields, self.parameters, self.known.exponents)
         require(number in self.windows, "a plane continued without windows")
         return [kind, 1 << lanes_log2, words, literals]
 

@@ -31,6 +31,9 @@ class Bytes:
     def number(self, size: int) -> int:
         return int.from_bytes(self.take(size), "little")
 
+    def signed(self) -> int:
+        return int.from_bytes(self.take(1), "little", signed=True)
+
     def numbers(self, size: int, count: int) -> list[int]:
         data = self.take(size * count)
         return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]

@@ -96,8 +96,11 @@ class Stream:
         if reset or confidence or novelty or period:
             self.renormalise()
             self.since = self.symbols = self.escapes = 0
-            for window in self.windows:
-                window.make_table(parameters["beta"], parameters["table_bits"])
+            self.update(parameters)
+
+    def update(self, parameters: dict[str, int]) -> None:
+        for window in self.windows:
+            window.make_table(parameters["beta"], parameters["table_bits"])
 
     def renormalise(self) -> None:
         while self.increment >= 1 << 30 or max(sum(window.counts) for window in self.windows) >= 1 << 38:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from test_loop import BF16, BYTES, bell, round_trip
 
-from kvzip.windows import loop
+from kvzip.windows import triggers
 
 CHANNELS, TOKENS = 16, 400
 
@@ -30,7 +30,7 @@ def run(symbols, **values):
     """Counters by name and the coded size."""
     encoder, coded = round_trip(symbols, [len(symbols) // CHANNELS], CHANNELS, **{"sampling": 0, **values})
     names = ("PERIODIC", "CONFIDENCE", "NOVELTY", "REBUILDS", "RESETS", "ESCAPES")
-    return {name.lower(): int(encoder.states[0, getattr(loop, name)]) for name in names} | {"size": coded.size}
+    return {name.lower(): int(encoder.states[0, getattr(triggers, name)]) for name in names} | {"size": coded.size}
 
 
 def test_n_update_is_the_number_of_tokens_between_updates():
