@@ -48,8 +48,8 @@ def compress(
     source: the dump's bytes, its path, a directory of dumps, or a binary file at its start.
     target: a path (written whole or not at all; ``force`` overwrites), a binary file, or None to return bytes.
     options: the parameters of the estimator by name (alpha, beta, theta_low, theta_new, n_update, warmup, drift,
-        symbol_bits, classes, ...), ``preset``, ``layout``, ``verify``, ``block_log2``; ``prior``, the path or bytes of
-        what ``train_prior`` makes, and ``embed_prior`` to put it into the container.
+        symbol_bits, classes, ...), ``preset``, ``layout``, ``verify``, ``block_log2``; ``prior``, a path or the bytes
+        that ``train_prior`` made, and ``embed_prior`` to put it into the container.
 
     Raises DumpError for bad input, OptionError for bad options, TargetError where writing fails.
     """
@@ -135,9 +135,25 @@ def looks_like_dump(file: Any) -> bool:
 
 
 @overload
-def decompress(source: Source, target: None = None, **options: Any) -> bytes: ...
+def decompress(
+    source: Source,
+    target: None = None,
+    *,
+    threads: int = 0,
+    force: bool = False,
+    progress: Progress | None = None,
+    prior: PriorSource | None = None,
+) -> bytes: ...
 @overload
-def decompress(source: Source, target: Target, **options: Any) -> Report: ...
+def decompress(
+    source: Source,
+    target: Target,
+    *,
+    threads: int = 0,
+    force: bool = False,
+    progress: Progress | None = None,
+    prior: PriorSource | None = None,
+) -> Report: ...
 def decompress(
     source: Source,
     target: Target | None = None,
@@ -153,7 +169,8 @@ def decompress(
     target: a path (of a directory if one was compressed), a binary file, or None to return bytes.
     prior: the file that ``compress`` was given, if the container does not hold it; a path or bytes.
 
-    Raises PriorError if it is not the one needed, ContainerError if the container is damaged; nothing is then left at a target path.
+    Raises PriorError without the prior needed, ContainerError if the container is damaged; nothing is then left at a
+    target path.
     """
     known = None if prior is None else read_prior(prior)
     with _container(source) as (file, where):
@@ -224,10 +241,8 @@ def _container(source: Source) -> Iterator[tuple[BinaryIO, str]]:
         yield source, str(getattr(source, "name", "input"))
 
 
-def open_container(
-    source: PathLike | BinaryIO, *, threads: int = 0, prior: PriorSource | None = None
-) -> Reader:
-    """Open a container for random access: ``tensor(name)``, ``layers()``, ``names()``; ``prior`` as for decompress."""
+def open_container(source: PathLike | BinaryIO, *, threads: int = 0, prior: PriorSource | None = None) -> Reader:
+    """Open a container for random access: ``tensor(name)``, ``layers()``, ``names()``. ``prior``: see ``decompress``."""
     known = None if prior is None else read_prior(prior)
     if isinstance(source, str | os.PathLike):
         opened = FileSource(source)

@@ -222,7 +222,7 @@ app.add_typer(prior_app, name="prior")
 
 @prior_app.command(name="train", epilog="Example: kvzip prior train -o our.kvp dumps/*.safetensors")
 def train_prior(
-    inputs: Annotated[list[str], typer.Argument(metavar="DUMP...", help="dumps or directories of them")],
+    inputs: Annotated[list[str], typer.Argument(metavar="DUMP", help="dumps or directories of them")],
     output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="write here")],
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="what to call it; by default the file's name")
@@ -246,9 +246,7 @@ def train_prior(
 
 @prior_app.command(name="show")
 def show_prior(
-    source: Annotated[
-        str, typer.Argument(metavar="FILE", help="a prior file, a container, or builtin")
-    ] = "builtin",
+    source: Annotated[str, typer.Argument(metavar="FILE", help="a prior file, a container, or builtin")] = "builtin",
     json: Json = False,
 ) -> None:
     """Show a prior file, or the prior that a container needs."""

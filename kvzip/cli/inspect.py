@@ -57,9 +57,7 @@ def _row(name: str, container: int | None, source: int | None, error: str | None
     }
 
 
-def check_container(
-    name: str | Path, threads: int, prior: Any = None, voice: Voice | None = None
-) -> tuple[int, int]:
+def check_container(name: str | Path, threads: int, prior: Any = None, voice: Voice | None = None) -> tuple[int, int]:
     """Decode a container to nowhere, by ``prior`` if it needs one; return its bytes and those of what it holds."""
     from kvzip.api import into
     from kvzip.pipeline.decompress import Opening, decompress_members

@@ -44,6 +44,7 @@ class Listing:
     level: int | None
     tensors: list[TensorRow] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
+    prior: str = ""  # the identity of the trained prior that it needs
 
     def to_json(self) -> dict[str, Any]:
         """Stable keys for pipelines."""
@@ -53,6 +54,7 @@ class Listing:
             "source_bytes": self.source_bytes,
             "container_bytes": self.container_bytes,
             "level": self.level,
+            "prior": self.prior or None,
             "metadata": self.metadata,
             "tensors": [
                 {
@@ -157,7 +159,7 @@ class _Reading:
         assert self.member is not None
         member = self.member
         packed = self.record_bytes + sum(self.spent.values())
-        listing = Listing(self.where, member.name, member.size, packed, self.start.level)
+        listing = Listing(self.where, member.name, member.size, packed, self.start.level, prior=self.start.needs)
         self.found.append(listing)
         if not member.header:
             return

@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from kvzip.cli.description import Description
 from kvzip.cli.listing import Listing
-from kvzip.cli.prior import Description
 from kvzip.cli.sizes import compact, human
 from kvzip.container.structures import RESIDUALS
 from kvzip.files.faults import shown
@@ -98,6 +98,8 @@ def show_listing(listing: Listing) -> None:
     if listing.container_bytes is not None:
         ratio = listing.source_bytes / max(1, listing.container_bytes)
         sizes += f" in {human(listing.container_bytes)} ({ratio:.4f}x), level {listing.level}"
+    if listing.prior:
+        sizes += f", prior {listing.prior}"
     plural = "" if len(listing.tensors) == 1 else "s"
     console.print(Text(f"{where}: {sizes}, {len(listing.tensors)} tensor{plural}"), soft_wrap=True)
     packed = any(row.packed is not None for row in listing.tensors)
@@ -138,7 +140,8 @@ def show_prior(item: Description) -> None:
     console.print(Text("bits of a symbol, by how many standard deviations its prediction is away from 0"))
     grids = [grid for grid in item.grids if grid.trained or not item.types]
     table = _table("<from", *("/".join(grid.types) for grid in grids))
-    for k, start in enumerate(max((grid.starts for grid in grids), key=len)):
+    most = max(grids, key=lambda grid: len(grid.starts))
+    for k, start in enumerate(most.starts):
         cells = [f"{grid.entropies[k]:.3f}" if k < len(grid.entropies) else "" for grid in grids]
         table.add_row(f"{start:.3g}", *cells)
     table.add_row("contexts", *(str(grid.contexts) for grid in grids))

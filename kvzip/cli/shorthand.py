@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _LEVEL = re.compile("-([cfqvr]*)([1-9])([cfqvr]*)")
-_VALUED = re.compile("-[olT]|--(?!stdout|force|quiet|verbose|rm|verify|json|recursive|embed-prior|help|version)[a-z-]+")
+_FLAGS = "stdout|force|quiet|verbose|rm|verify|json|recursive|embed-prior|help|version"
+_VALUED = re.compile(f"-[olT]|--(?!{_FLAGS})[a-z-]+")
 COMMANDS = ("compress", "stats")
 
 

@@ -61,9 +61,7 @@ def compress(inputs: Sequence[str] | None, settings: Settings, choices: dict[str
     )
 
 
-def decompress(
-    inputs: Sequence[str] | None, settings: Settings, threads: int, prior: str | None = None
-) -> None:
+def decompress(inputs: Sequence[str] | None, settings: Settings, threads: int, prior: str | None = None) -> None:
     """Restore every input; raises SystemExit(1) at the end if some failed."""
     from kvzip.pipeline.options import Options
     from kvzip.pipeline.prior_file import read_prior
@@ -172,9 +170,7 @@ def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sour
         return _finish(done, settings, options, voice, lambda: _unlink(source), "compress")
 
 
-def _decompress_one(
-    job: Job, settings: Settings, threads: int, prior: Any, voice: Voice, sources: list[Any]
-) -> Done:
+def _decompress_one(job: Job, settings: Settings, threads: int, prior: Any, voice: Voice, sources: list[Any]) -> Done:
     from kvzip.api import into, restore
     from kvzip.container.structures import DIRECTORY
     from kvzip.pipeline.decompress import Opening, decompress_members

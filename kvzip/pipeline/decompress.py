@@ -140,9 +140,7 @@ class Decompressor:
             record = reader.next()
         return record
 
-    def _extent(
-        self, number: int, extent: Extent, first: Record, pool: ChainPool[Decoded], sink: _Sink
-    ) -> None:
+    def _extent(self, number: int, extent: Extent, first: Record, pool: ChainPool[Decoded], sink: _Sink) -> None:
         reader = self.opening.reader
         decoder = ExtentDecoder(extent, self.opening.start, reader.where, self.opening.shared, self.observe)
         decoder.next_record = self._next

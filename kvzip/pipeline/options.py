@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from kvzip.container.structures import BLOCK_BYTES_LOG2
 from kvzip.errors import OptionError
 from kvzip.linear.settings import LEVELS, Settings
-from kvzip.predict.rope import MAX_CHANNELS, from_spec
 from kvzip.pipeline.prior_file import PriorSource, read_prior
 from kvzip.pipeline.schedule import available_threads
 from kvzip.predict.prior import Prior
+from kvzip.predict.rope import MAX_CHANNELS, from_spec
 from kvzip.windows.parameters import DEFAULT_LEVEL, Parameters, parameters_for
 
 PREDICTING = 2  # the first level at which values are predicted

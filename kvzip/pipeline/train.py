@@ -1,9 +1,9 @@
 """dumps -> prior: what the residuals' windows count in these dumps, laid over the shipped prior.
 
 The dumps are compressed into nowhere, as level 3 does it but with every token counted. A context that was seen n
-times gets n parts of its own distribution and ``TRUST`` parts of the shipped one, so that one that hardly occurs stays
-what it was; a grid that does not occur at all is left out, and the shipped rows hold. Integers only, added up over all
-chains: the same dumps give the same file on any machine, with any number of threads.
+times gets n parts of its own distribution and ``TRUST`` parts of the shipped one, so that one that hardly occurs
+stays what it was; a grid that does not occur at all is left out, and the shipped rows hold. Integers only, added up
+over all chains: the same dumps give the same file on any machine, with any number of threads.
 """
 
 from __future__ import annotations

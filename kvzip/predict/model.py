@@ -15,12 +15,13 @@ from kvzip.errors import ContainerError
 from kvzip.predict import loop, steps
 from kvzip.predict.energy import USUAL_START
 from kvzip.predict.grid import Grid, groups_of
-from kvzip.predict.prior import Prior, fill
+from kvzip.predict.prior import Prior
 from kvzip.predict.rope import Rope
+from kvzip.predict.tables import Tables
 from kvzip.predict.tokens import Occurrences
 from kvzip.predict.turning import turn_tokens
 from kvzip.windows import triggers
-from kvzip.windows.estimator import CODE_SHIFT, ESCAPE, INCREMENT_START, WINDOW
+from kvzip.windows.estimator import INCREMENT_START, WINDOW
 from kvzip.windows.lengths import code_lengths
 from kvzip.windows.parameters import Parameters
 
@@ -94,19 +95,12 @@ class ResidualModel:
         self.learned = np.zeros((streams, steps.LEARNED), np.int64)
         self.learned[:, steps.USUAL] = USUAL_START << 8
         self.spent = np.zeros((streams, 3), np.int64)
-        contexts = grid.contexts
-        windows = contexts
-        self.counts = np.zeros((windows, WINDOW), np.int64)
-        self.probs = np.zeros((windows, WINDOW), np.int64)
-        self.codes = np.zeros((windows, 1 << CODE_SHIFT), np.uint32)
-        self.slots = np.zeros((1, 1), np.uint16)
-        self.span = np.tile(np.array([ESCAPE, 0], np.int64), (windows, 1))
-        self.touched = np.ones(contexts, np.uint8)
+        self.trained = prior
+        self.tables: Tables | None = None  # made by the first block, for its direction
+        self.touched = np.zeros(grid.contexts, np.uint8)
         self.states = np.zeros(triggers.STATE, np.int64)
         self.states[triggers.INCREMENT] = INCREMENT_START
-        self.states[triggers.DIRTY] = 1
-        fill(self.counts[None], grid, parameters.prior_weight, prior)
-        self.prior = self.counts.copy() if parameters.drift else self.counts[:1]
+        self.start = np.zeros((1, WINDOW), np.int64)  # the counts at the start, if drift may need them
         self.vector = parameters.vector()
         self.vector[triggers.WARMUP] = max(LEAST_WARMUP, parameters.warmup)
 
@@ -119,7 +113,7 @@ class ResidualModel:
         literals = np.empty(count + 1, values.dtype)
         out = np.empty(2 * (count + WIDTH), np.uint32)
         unused = np.zeros(1, np.uint32)
-        arguments = self._arguments(values, tokens, seen, measure)
+        arguments = self._arguments(values, tokens, seen, measure, False)
         used, _ = loop.encode_run(*arguments, literals, out, unused, 0, np.zeros(1, np.uint16), 0)
         bits = self.parameters.table_bits
         lanes_log2 = rans.lanes_log2(count >> 1)
@@ -140,11 +134,8 @@ class ResidualModel:
         lanes = coded.states.copy()
         if len(lanes) and int(lanes.min()) < rans.LANE_FLOOR:
             raise ContainerError(f"{where} holds a lane below its floor; the container is damaged")
-        if self.slots.shape[1] == 1:
-            self.slots = np.zeros((len(self.counts) + 1, 1 << self.parameters.table_bits), np.uint16)
-            self.touched[:] = 1
         literals, words = loop.decode_run(
-            *self._arguments(values, tokens, seen, measure),
+            *self._arguments(values, tokens, seen, measure, True),
             np.append(coded.literals, np.zeros(1, dtype)),
             np.empty(0, np.uint32),
             lanes,
@@ -158,7 +149,13 @@ class ResidualModel:
             raise ContainerError(f"{where} does not decode to its end; the container is damaged")
         return values[:-WIDTH], carried.astype("<u2").view(np.uint8)
 
-    def _arguments(self, values: NDArray[Any], tokens: int, seen: Occurrences, measure: bool) -> tuple[object, ...]:
+    def _arguments(
+        self, values: NDArray[Any], tokens: int, seen: Occurrences, measure: bool, decoding: bool
+    ) -> tuple[object, ...]:
+        if self.tables is None:
+            self.tables = Tables.start(self.grid, self.parameters, self.trained, decoding)
+            self.start = self.tables.counts.copy() if self.parameters.drift else self.start
+        tables = self.tables
         width = WIDTH * int(self.turned.max())
         turn = np.zeros(tokens * 2 * width, np.float32)
         if width:
@@ -169,7 +166,8 @@ class ResidualModel:
             seen.times, seen.pair, seen.pair_times, self.use_energy, self.grid.vector(), self.averages, self.gains,
             self.memory, self.pair_memory, self.learned, self.live, np.zeros(steps.WORK_ROWS * self.padded, np.float32),
             np.zeros(4 * self.padded, np.int32), np.zeros(2 * self.padded, np.uint32),
-            np.zeros(self.padded, np.uint8), self.counts, self.prior, self.probs, self.codes, self.slots, self.span, self.touched, self.grid.contexts, self.states, self.vector,
+            np.zeros(self.padded, np.uint8), tables.counts, self.start, tables.probs, tables.codes, tables.slots,
+            tables.span, self.touched, self.grid.contexts, self.states, self.vector,
             _lengths(self.parameters.table_bits), measure, self.spent,
         )  # fmt: skip
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from kvzip.dtypes import DTYPES
 from kvzip.errors import ContainerError, PriorError, UnsupportedError
-from kvzip.predict.grid import K_ABOVE, PHASES, Grid, grid_of
+from kvzip.predict.grid import K_ABOVE, K_ONE, PHASES, Grid, grid_of
 from kvzip.predict.symbols import SYMBOLS
 from kvzip.windows.estimator import ESCAPE
 from kvzip.wire import Cursor, put_bytes, put_varint
@@ -133,6 +133,12 @@ def types_of(mantissa: int) -> list[str]:
     """The element types whose values are coded by the rows of a grid."""
     grids = {name: grid_of(dtype) for name, dtype in DTYPES.items()}
     return [name for name, grid in grids.items() if grid is not None and grid.mantissa == mantissa]
+
+
+def class_starts(mantissa: int) -> list[float]:
+    """Where each class of predictions begins (see ``predict.grid``), in |mean| / sigma."""
+    squares = (2.0 ** ((k - K_ONE) >> 1) * (1 + (k - K_ONE) % 2 / 2) for k in range(1, 2 * mantissa + 2 + K_ABOVE))
+    return [0.0, *(square**0.5 for square in squares)]
 
 
 def entropies(rows: Rows, mantissa: int) -> list[float]:

@@ -10,7 +10,7 @@ from kvzip.windows.parameters import SETTINGS
 
 from .tool import dump_bytes, kvzip
 
-LIST_FILE = {"file", "member", "source_bytes", "container_bytes", "level", "metadata", "tensors"}
+LIST_FILE = {"file", "member", "source_bytes", "container_bytes", "level", "prior", "metadata", "tensors"}
 LIST_TENSOR = {"name", "dtype", "shape", "bytes", "layout", "packed_bytes"}
 STATS = {
     "name", "source_bytes", "container_bytes", "ratio", "level", "parameters", "direction", "seconds",

@@ -35,7 +35,9 @@ def command_options() -> dict[str, set[str]]:
     root = typer.main.get_command(app)
     help_options = set(root.context_settings["help_option_names"])
     found = {"": {name for option in root.params for name in option.opts} | help_options}
-    for name, command in root.commands.items():
+    groups = {name: command.commands for name, command in root.commands.items() if hasattr(command, "commands")}
+    below = {f"{group} {name}": command for group, commands in groups.items() for name, command in commands.items()}
+    for name, command in (root.commands | below).items():
         found[name] = {o for option in command.params for o in option.opts if o.startswith("-")} | help_options
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -153,11 +154,7 @@ class Prediction:
         rest = [c for c in range(channels) if c not in {*firsts, *seconds}]
         self.order = firsts + seconds + rest
         edges = [0, len(firsts), 2 * len(firsts), channels]
-        self.groups = [
-            (at, min(at + 16, end))
-            for start, end in zip(edges, edges[1:], strict=False)
-            for at in range(start, end, 16)
-        ]
+        self.groups = [(at, min(at + 16, end)) for start, end in pairwise(edges) for at in range(start, end, 16)]
         self.angles = Angles(turns.cos, turns.sin) if turns else Angles([], [])
         self.predictors = [Predictor(channels, pair) for pair in scales]
         self.usual = [-333 << 8] * len(scales)

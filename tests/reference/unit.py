@@ -76,10 +76,8 @@ class UnitDecoder:
         if method > APART:
             raise UnsupportedError(f"method {method} is unknown")
         if not self.apart:
-            every = [(extent, list(range(extent.streams))) for extent in self.extents]
-            self.apart = [
-                Chain(extent, streams, self.parameters, Known(2, *self._assets())) for extent, streams in every
-            ]
+            known = Known(2, self.known.exponents, self.known.residuals)  # no ropes, no tokens
+            self.apart = [Chain(x, list(range(x.streams)), self.parameters, known) for x in self.extents]
         tokens = min(self.unit.step, self.tokens - number * self.unit.step)
         joined = b""
         for extent, chain, parts in zip(self.extents, self.apart, self.parts, strict=True):
@@ -89,21 +87,15 @@ class UnitDecoder:
         data.finish()
         return joined
 
-    def _assets(self) -> tuple[bytes, dict[int, list[list[int]]]]:
-        """What blocks apart may refer to: neither ropes nor tokens."""
-        return self.known.exponents, self.known.residuals
-
     def data(self) -> list[bytes]:
         """The bytes of each extent."""
         out = []
         for extent, parts in zip(self.extents, self.parts, strict=True):
-            streams = range(extent.streams)
-            rows = [
-                part[len(part) // len(streams) * s : len(part) // len(streams) * (s + 1)]
-                for s in streams
-                for part in parts
-            ]
-            values = [value for row in rows for value in row]
+            values: list[int] = []
+            for stream in range(extent.streams):
+                for part in parts:
+                    size = len(part) // extent.streams
+                    values += part[stream * size : (stream + 1) * size]
             places = [place for block in plan(extent, 1 << 62) for place in block.places]
             placed = sorted(zip(places, values, strict=True))
             out.append(b"".join(value.to_bytes(extent.item, "little") for _, value in placed))
