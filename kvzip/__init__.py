@@ -29,8 +29,8 @@ from kvzip.version import __version__
 if TYPE_CHECKING:
     from kvzip.api import compress, decompress, stats, train_prior
     from kvzip.api import open_container as open
-    from kvzip.pipeline.compress import Report
     from kvzip.pipeline.reader import Layer, Reader, Tensor
+    from kvzip.pipeline.report import Report
     from kvzip.pipeline.stats import Stats
 
 __all__ = [

@@ -16,11 +16,13 @@ from kvzip.container.writer import Nowhere
 from kvzip.errors import OptionError
 from kvzip.files import DirectoryTarget, FileSource, FileTarget, members
 from kvzip.files.faults import shown
-from kvzip.pipeline.compress import MemberInput, Report, compress_members
+from kvzip.pipeline.compress import compress_members
 from kvzip.pipeline.decompress import Opening, decompress_members
 from kvzip.pipeline.options import Options, Progress
 from kvzip.pipeline.prior_file import PriorSource, read_prior
 from kvzip.pipeline.reader import Reader
+from kvzip.pipeline.report import Report
+from kvzip.pipeline.source import MemberInput
 from kvzip.pipeline.stats import Stats, summarise
 from kvzip.pipeline.train import train
 
@@ -242,7 +244,10 @@ def _container(source: Source) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def open_container(source: PathLike | BinaryIO, *, threads: int = 0, prior: PriorSource | None = None) -> Reader:
-    """Open a container for random access: ``tensor(name)``, ``layers()``, ``names()``. ``prior``: see ``decompress``."""
+    """Open a container for random access: ``tensor(name)``, ``layers()``, ``names()``.
+
+    ``prior``: see ``decompress``.
+    """
     known = None if prior is None else read_prior(prior)
     if isinstance(source, str | os.PathLike):
         opened = FileSource(source)

@@ -1,17 +1,8 @@
-"""One block's payload, both directions side by side.
+"""One block's payload: how it is coded, and what is carried from block to block of its chain.
 
-    method      u8     0 stored: the values' bytes follow; 2 predicted, see ``blocks.predicted``; 1 windows:
-    tails       u8     1 if some stream ends in rows of zeros, then their number as a varint for each stream
-    planes             for each plane: kind u8, then
-                       0 raw        nothing
-                       1 constant   value u8
-                       2 continued  lanes_log2 u8, words varint, literals varint
-                       3 fresh      the same, then the opening of its windows (see ``windows.model``)
-    coded              for each plane of kind 2 or 3: states u32 a lane, words u16, literals
-    raw                the planes of kind 0 one after the other, packed, without what the start states carry
-
-Start states carry the last bytes of ``raw``: the first coded plane takes the last ``2 * lanes`` bytes that are there,
-the next one those before, and so on; a plane that finds fewer takes none.
+method      u8     0 stored: the values' bytes follow
+                   1 windows on planes: the payload of ``blocks.planar``
+                   2 predicted: the payload of ``blocks.predicted``
 """
 
 from __future__ import annotations
@@ -22,31 +13,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.blocks.planar import Planar
 from kvzip.blocks.predicted import Choice, Predicted
 from kvzip.blocks.tally import Tally
-from kvzip.coder.rans import MAX_LANES_LOG2, lanes_log2
 from kvzip.errors import UnsupportedError
-from kvzip.planes.split import Plane, lay, pack, planes_of, split, trailing_zero_rows, turn_back, unpack
 from kvzip.predict.grid import grid_of
 from kvzip.predict.prior import Prior
 from kvzip.predict.rope import Rope
 from kvzip.predict.tokens import Occurrences
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block
-from kvzip.windows import triggers
-from kvzip.windows.lengths import LOG2_FRACTION, sampled_entropy
-from kvzip.windows.model import Bytes, Coded, PlaneModel
 from kvzip.windows.parameters import Parameters
-from kvzip.wire import Cursor, put_varint
+from kvzip.wire import Cursor
 
 STORED, WINDOWS, PREDICTED = 0, 1, 2
-RAW, CONSTANT, CONTINUED, FRESH = range(4)
-TOKENS_PER_CLASS = 16  # a block's streams get one class of channels per so many tokens, at most
 WINDOW_BYTES = 257 * 16 + 512 * 4  # of counts, probabilities and codes
-SAMPLE = 4096  # symbols looked at to decide whether a tried plane could pay
-WORTH, WORTH_MODELLED = 248, 253  # in 1/256 of a plane's width: what its sampled entropy must stay below
 PROMISE = 0.995  # prediction must take less than this much of what windows promise
-EMPTY = np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True)
@@ -60,7 +42,7 @@ class Around:
 
 
 class Chain:
-    """The windows of a chain between its blocks, and the two directions of coding a block with them."""
+    """What a chain's blocks leave to the next one, and the two directions of coding a block."""
 
     def __init__(
         self,
@@ -73,28 +55,64 @@ class Chain:
         self.extent, self.parameters, self.measure = extent, parameters, measure
         self.around = around or Around()
         self.choice = choice  # the encoder's: how to predict, None not at all
-        self.predicted: Predicted | None = None
-        self.planes = planes_of(extent.dtype, extent.symbol_bits, not extent.opaque)
-        self.turn = (extent.dtype.exponent, extent.dtype.mantissa)
-        self.models: dict[int, PlaneModel] = {}
         self.tally = Tally()
+        self.planar = Planar(extent, parameters, measure, self.tally)
+        self.predicted: Predicted | None = None
+        self.begun = False  # whether a block was decoded: only a chain's first may begin a prediction
 
     def cost(self, block: Block) -> int:
         """About how much memory a block takes while it is in flight: its values, and the windows it may open."""
         values = block.streams * block.tokens * block.channels * self.extent.itemsize
         window = WINDOW_BYTES + (2 << self.parameters.table_bits)
-        if self.choice or self.predicted:
-            grid = grid_of(self.extent.dtype)
-            return 3 * values + block.streams * (grid.contexts if grid else 0) * window
-        return values + len(self.planes) * block.streams * self._classes(block.tokens, block.channels) * window
+        grid = grid_of(self.extent.dtype)
+        if grid is not None and (self.choice or self.predicted):
+            return 3 * values + grid.contexts * window
+        windows = len(self.planar.planes) * block.streams * self.planar.classes(block.tokens, block.channels)
+        return values + windows * window
 
     def encode(self, values: NDArray[Any]) -> bytes:
         """The payload for ``values`` (streams, tokens, channels) of unsigned integers."""
         payload = self._encode_predicted(values) if self.choice else None
         if payload is None:
-            payload = self._encode_windows(values)
+            payload = bytes((WINDOWS,)) + self.planar.encode(values)
+            if len(payload) > values.nbytes:
+                self.planar.close()
+                payload = self._store(values)
         self._observe(payload, values)
         return payload
+
+    def decode(self, payload: memoryview, block: Block, where: str) -> NDArray[Any]:
+        """The inverse of ``encode``: values (streams, tokens, channels). ContainerError on anything wrong."""
+        cursor = Cursor(payload, where)
+        method = cursor.u8()
+        if method == PREDICTED and grid_of(self.extent.dtype) is not None and not self.extent.opaque:
+            if self.predicted is None and self.begun:
+                raise cursor.damaged("begins a prediction in the middle")
+            if self.predicted is None:
+                self.predicted = self._new_predicted(block.streams)
+            values = self.predicted.decode(cursor, (block.streams, block.tokens, block.channels))
+        elif method == WINDOWS:
+            self._close_predicted()
+            values = self.planar.decode(cursor, block)
+        elif method == STORED:
+            self.planar.close()
+            self._close_predicted()
+            values = self._stored(cursor, block)
+        else:
+            raise UnsupportedError(f"{where} is coded by method {method}, unknown here; use a newer kvzip")
+        self.begun = True
+        self._observe(payload, values)
+        return values
+
+    def promised(self, values: NDArray[Any]) -> int:
+        """What a prediction of ``values`` must not exceed to be worth its while."""
+        return min(values.nbytes, int(self.planar.promised(values) * PROMISE))
+
+    def finish(self) -> Tally:
+        """Drop every model; return what the chain did."""
+        self.planar.close()
+        self._close_predicted()
+        return self.tally
 
     def _encode_predicted(self, values: NDArray[Any]) -> bytes | None:
         """The payload by prediction; None, and never again, if it is no better than plain windows promise to be."""
@@ -103,250 +121,16 @@ class Chain:
         if self.predicted is None:
             self.predicted = self._new_predicted(values.shape[0])
         payload = bytes((PREDICTED,)) + self.predicted.encode(values, self.choice)
-        promised = values.nbytes if begun else min(values.nbytes, self.promised(values))
-        if len(payload) <= promised:
+        if len(payload) <= (values.nbytes if begun else self.promised(values)):
             return payload
         self._close_predicted(begun)
         self.choice = None
-        if begun:
-            return bytes((STORED,)) + values.tobytes()
-        return None
-
-    def promised(self, values: NDArray[Any]) -> int:
-        """About the bytes that windows would take: the order-0 entropy of a sample's modelled bits, the rest raw."""
-        flat = values.reshape(-1)
-        sample = flat[:: max(1, len(flat) // SAMPLE) | 1]
-        top = np.empty(len(sample), np.uint8)
-        bits = 0.0
-        for plane in self.planes:
-            split(sample, *self.turn, plane.shift, (1 << plane.width) - 1, top)
-            length, count = sampled_entropy(top, 1, LOG2_FRACTION)
-            bits += min(float(plane.width), length / max(1, count) / 256)
-        return int(bits * len(flat) / 8 * PROMISE)
+        return self._store(values) if begun else None
 
     def _new_predicted(self, streams: int) -> Predicted:
         kinds = self.around.kinds or (self.extent.kind,) * streams
         around = self.around
-        return Predicted(
-            self.extent, kinds, self.parameters, around.ropes, around.tokens, self.measure, around.prior
-        )
-
-    def _encode_windows(self, values: NDArray[Any]) -> bytes:
-        """The payload by windows on planes, or stored."""
-        head = bytearray((WINDOWS,))
-        flat, tokens = self._trim(values, head)
-        kinds, symbols = [], []
-        for number, plane in enumerate(self.planes):
-            cut = np.empty(len(flat), np.uint8)
-            split(flat, *self.turn, plane.shift, (1 << plane.width) - 1, cut)
-            symbols.append(cut)
-            kinds.append(self._kind(number, plane, cut))
-        packed = [pack(s, p.width) for s, p, kind in zip(symbols, self.planes, kinds, strict=True) if kind == RAW]
-        raw = np.concatenate(packed) if packed else EMPTY
-        sections: list[NDArray[Any]] = []
-        for number, (kind, cut) in enumerate(zip(kinds, symbols, strict=True)):
-            head.append(kind)
-            if kind == CONSTANT:
-                head.append(int(cut[0]))
-            elif kind != RAW:
-                carried = _carried(len(raw), len(cut))
-                coded, opening = self._encode_plane(number, cut, values.shape, tokens, raw[len(raw) - carried :])
-                raw = raw[: len(raw) - carried]
-                head.append(coded.lanes_log2)
-                put_varint(head, len(coded.words))
-                put_varint(head, len(coded.literals))
-                head += opening
-                sections += [coded.states, coded.words, coded.literals]
-        payload = b"".join([head, *(section.tobytes() for section in sections), raw.tobytes()])
-        if len(payload) > values.nbytes:
-            self._close()
-            self.tally.stored += values.nbytes
-            payload = bytes((STORED,)) + values.tobytes()
-        elif self.measure:
-            self._count_raw(kinds, len(flat))
-        return payload
-
-    def decode(self, payload: memoryview, block: Block, where: str) -> NDArray[Any]:
-        """The inverse of ``encode``: values (streams, tokens, channels). ContainerError on anything wrong."""
-        cursor = Cursor(payload, where)
-        dtype = np.dtype(f"<u{self.extent.itemsize}")
-        shape = (block.streams, block.tokens, block.channels)
-        method = cursor.u8()
-        if method == STORED:
-            self._close()
-            self._close_predicted()
-            stored = cursor.take(block.streams * block.tokens * block.channels * dtype.itemsize)
-            cursor.finish()
-            self.tally.stored += len(stored)
-            values = np.frombuffer(stored, dtype).reshape(shape)
-            self._observe(payload, values)
-            return values
-        if method == PREDICTED and grid_of(self.extent.dtype) is not None and not self.extent.opaque:
-            if self.predicted is None:
-                self.predicted = self._new_predicted(block.streams)
-            values = self.predicted.decode(cursor, shape)
-            self._observe(payload, values)
-            return values
-        self._close_predicted()
-        if method != WINDOWS:
-            raise UnsupportedError(f"{where} is coded by method {method}, unknown here; use a newer kvzip")
-        tokens = self._read_tails(cursor, block)
-        count = int(tokens.sum()) * block.channels
-        plans = [self._read_plane(cursor, number, count, shape) for number in range(len(self.planes))]
-        symbols, carried = self._decode_planes(cursor, plans, tokens, count)
-        left = sum(_packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW)
-        rest = np.frombuffer(cursor.take(left - sum(map(len, carried))), np.uint8)
-        cursor.finish()
-        raw = np.concatenate([rest, *reversed(carried)]) if carried else rest
-        flat = np.zeros(count, dtype)
-        for number, plane in enumerate(self.planes):
-            cut = symbols.get(number)
-            if plans[number].kind == RAW:
-                size = _packed(count, plane.width)
-                cut = unpack(raw[:size], plane.width, count)
-                if count * plane.width % 8 and int(raw[size - 1]) >> count * plane.width % 8:
-                    raise cursor.damaged("has bits set in its padding")
-                raw = raw[size:]
-            elif plans[number].kind == CONSTANT:
-                cut = np.full(count, plans[number].value, np.uint8)
-            lay(cut, plane.shift, flat)
-        if self.turn[0]:
-            turn_back(flat, *self.turn)
-        self._count_raw([plan.kind for plan in plans], count)
-        values = self._restore_tails(flat, tokens, shape)
-        self._observe(payload, values)
-        return values
-
-    # -- parts of encode
-
-    def _trim(self, values: NDArray[Any], head: bytearray) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Leave out each stream's last rows of zeros; say how many in ``head``."""
-        streams, tokens, channels = values.shape
-        tails = np.zeros(streams, np.int64)
-        trailing_zero_rows(values.reshape(-1), streams, tokens, channels, tails)
-        head.append(int(tails.any()))
-        if not tails.any():
-            return values.reshape(-1), np.full(streams, tokens, np.int64)
-        for tail in tails.tolist():
-            put_varint(head, tail)
-        kept = [values[i, : tokens - tail].reshape(-1) for i, tail in enumerate(tails.tolist())]
-        return np.concatenate(kept), tokens - tails
-
-    def _kind(self, number: int, plane: Plane, symbols: Bytes) -> int:
-        """How a plane is coded in this block; a plane that leaves the windows loses its model."""
-        kind = CONTINUED if number in self.models else FRESH
-        if len(symbols) == 0:
-            kind = RAW
-        elif symbols[0] == symbols[-1] and not (symbols != symbols[0]).any():
-            kind = CONSTANT
-        elif not _could_pay(symbols, plane):
-            kind = RAW
-        if kind < CONTINUED:
-            self._close(number)
-        return kind
-
-    def _encode_plane(
-        self, number: int, symbols: Bytes, shape: tuple[int, ...], tokens: NDArray[np.int64], carried: Bytes
-    ) -> tuple[Coded, bytes]:
-        """Code a plane's symbols with its model, made now if there is none; return its opening too."""
-        opening = b""
-        if number not in self.models:
-            self.models[number] = self._new_model(number, shape)
-            opening = self.models[number].open(symbols, tokens)
-        return self.models[number].encode(symbols, tokens, carried, self.measure), opening
-
-    # -- parts of decode
-
-    def _read_tails(self, cursor: Cursor, block: Block) -> NDArray[np.int64]:
-        """The number of coded tokens of each stream."""
-        tokens = np.full(block.streams, block.tokens, np.int64)
-        some = cursor.u8()
-        if some > 1:
-            raise cursor.damaged("says something impossible about its tails")
-        if some:
-            tokens -= [cursor.varint(block.tokens) for _ in range(block.streams)]
-        return tokens
-
-    def _read_plane(self, cursor: Cursor, number: int, count: int, shape: tuple[int, ...]) -> _PlanePlan:
-        """A plane's entry in the head; opens its model if the entry says so."""
-        plan = _PlanePlan(cursor.u8())
-        if plan.kind == CONSTANT:
-            plan.value = cursor.u8()
-        if plan.kind > FRESH:
-            raise UnsupportedError(f"{cursor.where} has a plane of kind {plan.kind}, unknown here; use a newer kvzip")
-        if plan.value >> self.planes[number].width or (plan.kind == CONTINUED and number not in self.models):
-            raise cursor.damaged("says something impossible about a plane")
-        if plan.kind < CONTINUED:
-            self._close(number)
-            return plan
-        plan.lanes_log2, plan.words, plan.literals = cursor.u8(), cursor.varint(count), cursor.varint(count)
-        if plan.lanes_log2 > MAX_LANES_LOG2:
-            raise cursor.damaged("has too many lanes")
-        if plan.kind == FRESH:
-            self._close(number)
-            model = self._new_model(number, shape)
-            model.reopen(bytes(cursor.take(model.opening_size())), cursor.where)
-            self.models[number] = model
-        return plan
-
-    def _decode_planes(
-        self, cursor: Cursor, plans: list[_PlanePlan], tokens: NDArray[np.int64], count: int
-    ) -> tuple[dict[int, Bytes], list[Bytes]]:
-        """Symbols of the coded planes, and the raw bytes that their start states carried."""
-        symbols: dict[int, Bytes] = {}
-        carried: list[Bytes] = []
-        left = sum(_packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW)
-        for number, plan in enumerate(plans):
-            if plan.kind < CONTINUED:
-                continue
-            coded = Coded(
-                plan.lanes_log2,
-                np.frombuffer(cursor.take(4 << plan.lanes_log2), "<u4"),
-                np.frombuffer(cursor.take(2 * plan.words), "<u2"),
-                np.frombuffer(cursor.take(plan.literals), np.uint8),
-            )
-            symbols[number], rode = self.models[number].decode(coded, tokens, cursor.where, self.measure)
-            if count and self.planes[number].width < 8 and int(symbols[number].max()) >> self.planes[number].width:
-                raise cursor.damaged("has a symbol that is too wide")
-            if left >= len(rode):
-                carried.append(rode)
-                left -= len(rode)
-            elif rode.any():
-                raise cursor.damaged("carries bytes that belong nowhere")
-        return symbols, carried
-
-    def _restore_tails(
-        self, flat: NDArray[Any], tokens: NDArray[np.int64], shape: tuple[int, int, int]
-    ) -> NDArray[Any]:
-        """Put the rows of zeros back at the ends of the streams."""
-        if len(flat) == shape[0] * shape[1] * shape[2]:
-            return flat.reshape(shape)
-        values = np.zeros(shape, flat.dtype)
-        at = 0
-        for stream, count in enumerate(tokens.tolist()):
-            values[stream, :count] = flat[at : at + count * shape[2]].reshape(count, shape[2])
-            at += count * shape[2]
-        return values
-
-    # -- models
-
-    def _new_model(self, number: int, shape: tuple[int, ...]) -> PlaneModel:
-        """A model for a block of ``shape`` (streams, tokens, channels): few tokens carry few classes."""
-        streams, tokens, channels = shape
-        classes = self._classes(tokens, channels)
-        return PlaneModel(streams, channels, classes, self.planes[number].fields, self.parameters)
-
-    def _classes(self, tokens: int, channels: int) -> int:
-        """Classes of a stream: at most one for every so many tokens, and no more than there are channels."""
-        most = 1 if self.extent.opaque else self.parameters.classes
-        by_tokens = 1 << max(0, (tokens // TOKENS_PER_CLASS).bit_length() - 1)
-        return min(most, by_tokens, 1 << (channels - 1).bit_length())
-
-    def _close(self, number: int | None = None) -> None:
-        """Drop one model, or all, keeping their counters."""
-        for n in [number] if number is not None else list(self.models):
-            if n in self.models:
-                self.tally.absorb(n, self.models.pop(n).states[:, triggers.COUNTERS])
+        return Predicted(self.extent, kinds, self.parameters, around.ropes, around.tokens, self.measure, around.prior)
 
     def _close_predicted(self, used: bool = True) -> None:
         """Drop the prediction, keeping its counters if it was ``used``."""
@@ -354,47 +138,20 @@ class Chain:
             self.predicted.report_to(self.tally)
         self.predicted = None
 
-    def _count_raw(self, kinds: list[int], symbols: int) -> None:
-        for number, kind in enumerate(kinds):
-            if kind == RAW:
-                self.tally.raw[number] = self.tally.raw.get(number, 0) + symbols
+    def _store(self, values: NDArray[Any]) -> bytes:
+        self.tally.stored += values.nbytes
+        return bytes((STORED,)) + values.tobytes()
+
+    def _stored(self, cursor: Cursor, block: Block) -> NDArray[Any]:
+        """The inverse of ``_store``."""
+        dtype = np.dtype(f"<u{self.extent.itemsize}")
+        stored = cursor.take(block.streams * block.tokens * block.channels * dtype.itemsize)
+        cursor.finish()
+        self.tally.stored += len(stored)
+        return np.frombuffer(stored, dtype).reshape(block.streams, block.tokens, block.channels)
 
     def _observe(self, payload: bytes | memoryview, values: NDArray[Any]) -> None:
         """Note a finished block for the statistics, if anybody wants them."""
         if self.measure:
             self.tally.payload += len(payload)
             self.tally.observe(values, self.extent.dtype)
-
-    def finish(self) -> Tally:
-        """Drop every model; return what the chain did."""
-        self._close()
-        self._close_predicted()
-        return self.tally
-
-
-@dataclass
-class _PlanePlan:
-    kind: int
-    value: int = 0
-    lanes_log2: int = 0
-    words: int = 0
-    literals: int = 0
-
-
-def _carried(raw: int, symbols: int) -> int:
-    """Bytes that ride in the start states of a run of ``symbols`` when ``raw`` bytes are left to carry."""
-    lanes_bytes = 2 << lanes_log2(symbols)
-    return lanes_bytes if raw >= lanes_bytes else 0
-
-
-def _packed(count: int, width: int) -> int:
-    """Bytes of ``count`` packed symbols."""
-    return (count * width + 7) // 8
-
-
-def _could_pay(symbols: Bytes, plane: Plane) -> bool:
-    """Whether a sample's order-0 entropy is below the plane's width by enough to be worth coding."""
-    if plane.modelled and plane.width < 8:
-        return True
-    bits, sampled = sampled_entropy(symbols, max(1, len(symbols) // SAMPLE) | 1, LOG2_FRACTION)
-    return bool(bits < sampled * plane.width * (WORTH_MODELLED if plane.modelled else WORTH))

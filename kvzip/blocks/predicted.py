@@ -103,7 +103,9 @@ class Predicted:
         put_varint(out, len(coded.words))
         put_varint(out, len(coded.literals))
         left = raw[: len(raw) - len(carried)]
-        return b"".join([out, coded.states.tobytes(), coded.words.tobytes(), coded.literals.tobytes(), left.tobytes()])
+        return b"".join(
+            [out, coded.states.tobytes(), coded.words.tobytes(), coded.literals.tobytes(), left.tobytes()]
+        )
 
     def decode(self, cursor: Cursor, shape: tuple[int, int, int]) -> NDArray[Any]:
         """The inverse of ``encode``: values of ``shape`` (streams, tokens, channels)."""

@@ -149,7 +149,9 @@ class _Reading:
         union = self.of_extent.get(head.extent)
         extents = [head.extent]
         if union and self.member:
-            extents = list(range(union.unit.first, min(union.unit.first + union.unit.count, len(self.member.extents))))
+            extents = list(
+                range(union.unit.first, min(union.unit.first + union.unit.count, len(self.member.extents)))
+            )
         sizes = [self.member.extents[n].nbytes if union and self.member else 1 for n in extents]
         for number, size in zip(extents, sizes, strict=True):
             self.spent[number] = self.spent.get(number, 0) + len(coded) * size // max(1, sum(sizes))
@@ -187,7 +189,7 @@ class _Reading:
         while wanted:
             number = wanted.pop()
             for back in self.unions[number].unit.bases:
-                if 0 <= number - back and number - back not in numbers:
+                if number - back >= 0 and number - back not in numbers:
                     numbers.add(number - back)
                     wanted.append(number - back)
         return [name for number in sorted(numbers) for name in self.unions[number].names]

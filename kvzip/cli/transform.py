@@ -134,7 +134,8 @@ def _told(error: KvzipError | OSError, job: Job) -> str:
 
 def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sources: list[Any]) -> Done:
     from kvzip.api import directory_inputs
-    from kvzip.pipeline.compress import MemberInput, compress_members
+    from kvzip.pipeline.compress import compress_members
+    from kvzip.pipeline.source import MemberInput
 
     began = time.perf_counter()
     if job.directory:

@@ -119,7 +119,9 @@ def _exact(number: Any, floats: bool) -> Any:
 def select(condition: Any, yes: Any, no: Any) -> Any:
     """Lane by lane ``yes`` where the condition holds, else ``no``; at least one of them is lanes."""
     if not isinstance(condition, Lanes):
-        return np.where(condition, yes, no).astype(np.result_type(getattr(yes, "dtype", no), getattr(no, "dtype", yes)))
+        return np.where(condition, yes, no).astype(
+            np.result_type(getattr(yes, "dtype", no), getattr(no, "dtype", yes))
+        )
     typed = yes if isinstance(yes, Lanes) else no
     builder = condition.builder
     return Lanes(builder, builder.select(condition.value, typed._of(yes), typed._of(no)))
@@ -193,7 +195,9 @@ def _compiled(formula: Callable[..., Any], inputs: str, outputs: str) -> Any:
         return types.void(*kinds), codegen
 
     space: dict[str, Any] = {"typer": typer}
-    text = f"def {formula.__name__}(typingctx, {', '.join(names)}):\n    return typer(typingctx, {', '.join(names)})\n"
+    text = (
+        f"def {formula.__name__}(typingctx, {', '.join(names)}):\n    return typer(typingctx, {', '.join(names)})\n"
+    )
     exec(text, space)  # an intrinsic needs its parameters by name
     return intrinsic(space[formula.__name__])
 
@@ -215,9 +219,7 @@ def _load(context: Any, builder: Any, kind: Any, array: Any, index_kind: Any, in
     return Lanes(builder, builder.zext(raw, _INT))
 
 
-def _store(
-    context: Any, builder: Any, kind: Any, array: Any, index_kind: Any, index: Any, result: Lanes
-) -> None:
+def _store(context: Any, builder: Any, kind: Any, array: Any, index_kind: Any, index: Any, result: Lanes) -> None:
     element = context.get_value_type(kind.dtype)
     width = ir.VectorType(element, WIDTH)
     value = result.value
@@ -298,6 +300,7 @@ def _plain_or16(array: Any, index: Any) -> Any:
     return np.bitwise_or.reduce(array[index : index + WIDTH].astype(np.int32))
 
 
-_without: Any = config
-sum16, or16 = (_plain_sum16, _plain_or16) if _without.DISABLE_JIT else (_sum16, _or16)
+_settings: Any = config
+sum16: Any = _plain_sum16 if _settings.DISABLE_JIT else _sum16
+or16: Any = _plain_or16 if _settings.DISABLE_JIT else _or16
 """The sum, wrapping around, and the bitwise or of sixteen integers of an array from an index on."""

@@ -83,23 +83,24 @@ def encode_lanes(codes, count, lanes_log2, bits, reciprocal, states, words):  # 
 
 
 @kernel
-def encode_rows(codes, lows, count, channels, lanes_log2, bits, reciprocal, states, words):  # type: ignore[no-untyped-def]
-    """Code rows of ``channels`` values that have two codes each, backwards; see ``encode_lanes``.
+def encode_rows(codes, lows, count, cuts, lanes_log2, bits, reciprocal, states, words):  # type: ignore[no-untyped-def]
+    """Code rows of values that have two codes each, backwards; see ``encode_lanes``.
 
-    Both codes of value ``i`` go to lane ``i mod lanes``. Each sixteen channels of a row are read as their ``codes``,
-    then their ``lows``. ``words`` needs room for ``2 * count + 1``.
+    Both codes of value ``i`` go to lane ``i mod lanes``. A row is read in parts of up to sixteen values, which begin
+    at ``cuts`` (int64, the last one is the row's length): a part's ``codes``, then its ``lows``. ``words`` needs room
+    for ``2 * count + 1``.
     """
     at = np.int64(len(words))
     lane_mask = np.int64((1 << lanes_log2) - 1)
-    whole = channels % WIDTH == 0 and VECTORS and lane_mask >= WIDTH - 1
+    channels = cuts[-1]
     for row in range(count - channels, -1, -channels):
-        for c in range((channels - 1) // WIDTH * WIDTH, -1, -WIDTH):
-            i = row + c
-            if whole:
+        for part in range(len(cuts) - 2, -1, -1):
+            i = row + cuts[part]
+            stop = row + cuts[part + 1]
+            if VECTORS and stop - i == WIDTH and (i & lane_mask) + WIDTH <= lane_mask + 1:
                 at -= put16(lows, i, states, i & lane_mask, words, at, bits)
                 at -= put16(codes, i, states, i & lane_mask, words, at, bits)
             else:
-                stop = row + min(channels, c + WIDTH)
                 at = put(lows, i, stop, lane_mask, bits, reciprocal, states, words, at)
                 at = put(codes, i, stop, lane_mask, bits, reciprocal, states, words, at)
     return at

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 from struct import pack, unpack
+from typing import Any
 
 from kvzip.linear.settings import Settings
 from kvzip.streams.extent import Extent
@@ -82,7 +83,7 @@ def _write_settings(settings: Settings, out: bytearray) -> None:
 
 
 def _read_settings(cursor: Cursor) -> Settings:
-    values: list[float] = []
+    values: list[Any] = []
     for default in astuple(Settings()):
         if isinstance(default, bool):
             values.append(bool(cursor.varint(1)))

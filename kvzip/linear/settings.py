@@ -32,7 +32,7 @@ class Settings:
         return Settings(
             most_rows=min(max(self.most_rows, 0), 1 << 14),
             most_base=min(max(self.most_base, 0), 1 << 13),
-            two=bool(self.two),
+            two=bool(self.two) and not self.most_rows,  # the first one's rows end the sweep of both
             repeats=bool(self.repeats),
             slots=min(max(self.slots, 1), 1 << 16),
             keep=min(max(self.keep, 0.5), 1.0),
@@ -52,8 +52,8 @@ class Settings:
 
 LEVELS = {
     4: Settings(most_rows=96, count_every=4),
-    5: Settings(count_every=2),
-    6: Settings(most_base=96, count_every=2),
+    5: Settings(most_rows=192, count_every=4),
+    6: Settings(count_every=2),
     7: Settings(most_base=192),
     8: Settings(most_base=384, two=True),
     9: Settings(most_base=768, two=True, layers_back=2),

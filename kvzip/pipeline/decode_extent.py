@@ -61,9 +61,7 @@ class _Decode:
 class ExtentDecoder:
     """Decodes the blocks of one extent, given in order, into the extent's slabs of bytes, in order."""
 
-    def __init__(
-        self, extent: Extent, start: Start, where: str, shared: Shared, observe: bool = False
-    ) -> None:
+    def __init__(self, extent: Extent, start: Start, where: str, shared: Shared, observe: bool = False) -> None:
         self.extent, self.start, self.where, self.observe = extent, start, where, observe
         self.shared = shared
         self.next_record: Callable[[RecordReader], Record] = RecordReader.next
@@ -101,7 +99,9 @@ class ExtentDecoder:
         chain = self.chains.get(block.chain)
         if chain is None:
             shared = self.shared
-            around = Around(self.extent.kinds(block.names), shared.ropes, shared.tokens, shared.prior)
+            around = Around(
+                self.extent.kinds(block.names), list(shared.ropes), list(shared.tokens), shared.prior
+            )  # those met so far
             chain = self.chains[block.chain] = Chain(self.extent, self.start.parameters, self.observe, around)
             self.opened.append((block, chain))
         if block.last_of_chain:

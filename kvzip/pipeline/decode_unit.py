@@ -54,7 +54,7 @@ class UnitDecoder:
             head, payload = BlockHead.split(record.payload, reader.where)
             if (head.extent, head.number) != (self.unit.first, number):
                 raise reader.damaged(record.offset, "is out of order")
-            needed = [base.done[min(self._reach(base, number), len(base.done) - 1)] for base in self.bases]
+            needed = [b.done[min(self._reach(b, number), len(b.done) - 1)] for b in self.bases if b.done]
             work = _DecodeUnit(self, payload, head, f"{self.where}: block {number} of the unit at {self.unit.first}")
             last = number + 1 == self.coder.blocks
             self.done.append(pool.submit((id(self), "unit"), len(payload), work, last, needed))
@@ -70,6 +70,7 @@ class UnitDecoder:
         self.blocks_given += 1
         if self.blocks_given < self.coder.blocks:
             return None
+        self.done = []  # nobody need wait any more, and results that refer to this would keep it alive
         parts = [scatter_whole(extent, part) for extent, part in zip(self.extents, self.values, strict=True)]
         return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
 
@@ -123,7 +124,9 @@ def begin(
         and all(base.shape.tokens == extents[0].tokens for base in known)
     )
     if not possible:
-        raise ContainerError(f"{where}: a unit refers to what is not there; the container is damaged, get another copy")
+        raise ContainerError(
+            f"{where}: a unit refers to what is not there; the container is damaged, get another copy"
+        )
     rope = shared.ropes[unit.rope - 1] if unit.rope else None
     tokens = shared.tokens[unit.tokens - 1] if unit.tokens else None
     misfits = rope is not None and not can_turn(extents, rope)

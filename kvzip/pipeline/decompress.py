@@ -18,10 +18,10 @@ from kvzip.container.shared import Shared, holds_prior
 from kvzip.container.structures import SINGLE, Index, Member, Start
 from kvzip.container.unit import Unit
 from kvzip.errors import PriorError
-from kvzip.pipeline.compress import ChainRecord, Report
 from kvzip.pipeline.decode_extent import Decoded, ExtentDecoder, drain
 from kvzip.pipeline.decode_unit import OpenUnits
 from kvzip.pipeline.options import Progress, in_flight_budget
+from kvzip.pipeline.report import ChainRecord, Report
 from kvzip.pipeline.schedule import ChainPool
 from kvzip.predict.prior import Prior
 from kvzip.streams.extent import Extent

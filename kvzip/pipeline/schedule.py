@@ -64,8 +64,8 @@ class ChainPool(Generic[T]):
 
         def run() -> None:
             try:
-                for future in waits:
-                    if failed := future.exception():
+                while waits:  # emptied: futures keep their callbacks, and would keep each other alive
+                    if failed := waits.pop(0).exception():
                         raise failed
                 result.set_result(work())
             except BaseException as error:
@@ -83,7 +83,7 @@ class ChainPool(Generic[T]):
             if ready:
                 self._continue(run, result)
 
-        for future in waits:
+        for future in tuple(waits):
             future.add_done_callback(one_less)
         one_less()
         self.last[chain] = result

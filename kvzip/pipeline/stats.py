@@ -13,7 +13,7 @@ from typing import Any
 
 from kvzip.blocks.tally import COUNTERS, TRIGGERS
 from kvzip.container.structures import Start
-from kvzip.pipeline.compress import ChainRecord, Report
+from kvzip.pipeline.report import ChainRecord, Report
 
 
 @dataclass
@@ -166,21 +166,21 @@ def _streams(record: ChainRecord) -> Iterable[StreamStats]:
     tally = record.chain.finish()
     names = list(record.extent.stream_names()) if not record.extent.opaque else []
     count = len(tally.parts)
-    planes = [_plane_name(plane.fields, record.extent.dtype.is_float) for plane in record.chain.planes]
+    planes = [_plane_name(plane.fields, record.extent.dtype.is_float) for plane in record.chain.planar.planes]
     exact = {
         number: [float(row[COUNTERS.index("length")]) / 256 for row in counters]
         for number, counters in tally.windows.items()
     }
     known = sum(map(sum, exact.values())) + 8 * tally.stored
     known += sum(float(bits.sum()) for bits in tally.spent.values())
-    known += sum(symbols * record.chain.planes[number].width for number, symbols in tally.raw.items())
+    known += sum(symbols * record.chain.planar.planes[number].width for number, symbols in tally.raw.items())
     side = (8 * tally.payload - known) / max(1, count)
     for at, part in enumerate(tally.parts):
         name = names[record.block.names[at]] if names else None
         bits = {"side": side, "stored": 8 * tally.stored / count}
         for number, label in enumerate(planes):
             own = exact[number][at] if number in exact else 0.0
-            own += tally.raw.get(number, 0) * record.chain.planes[number].width / count
+            own += tally.raw.get(number, 0) * record.chain.planar.planes[number].width / count
             bits[label] = bits.get(label, 0.0) + own
         for label, spent in tally.spent.items():
             bits[label] = bits.get(label, 0.0) + float(spent[at])

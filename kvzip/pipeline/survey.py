@@ -1,14 +1,14 @@
 """What an encoder finds out about a dump before it codes it: which tokens repeat, and how keys are rotated.
 
 Tokens are read off the values of the lowest layer, which need not come first in the file: up to ``MOST_AHEAD`` bytes
-are read ahead, from a pipe too, and given back by ``Prefixed``. Only choices depend on what is found, and all of
-them are written into the container.
+are read ahead, from a pipe too (``pipeline.source``). Only choices depend on what is found, and all of them are
+written into the container.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,37 +21,12 @@ from kvzip.predict.tokens import Ints, identify
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import gather_whole
 
-MOST_AHEAD = 192 << 20
 LEAST_TOKENS = 16
 BYTES_SAMPLE = 1 << 18
 LEAN_OF_E5M2 = 1.45  # between 1 and 2
 LEAST_REPEATED = 1 / 32  # of the tokens, for a record of them to pay
 SAMPLE_TOKENS, SAMPLE_STREAMS = 256, 3  # of keys, to find their rotation
 HINT_TOKENS, HINT_STREAMS = 128, 2  # to see that it is that of an earlier layer
-
-
-class Prefixed:
-    """A file whose first bytes were read already."""
-
-    def __init__(self, prefix: bytearray, file: BinaryIO) -> None:
-        self.prefix, self.file = memoryview(prefix), file
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill some of ``buffer``; return how much."""
-        if not len(self.prefix):
-            return self.file.readinto(buffer)  # type: ignore[attr-defined,no-any-return]
-        count = min(len(buffer), len(self.prefix))
-        buffer[:count] = self.prefix[:count]
-        self.prefix = self.prefix[count:]
-        return count
-
-    def read(self, count: int) -> bytes:
-        """Up to ``count`` bytes."""
-        if not len(self.prefix):
-            return self.file.read(count)
-        out = bytes(self.prefix[:count])
-        self.prefix = self.prefix[count:]
-        return out
 
 
 def type_of_bytes(sample: NDArray[np.uint8]) -> str:

@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 
 from kvzip.container.writer import Nowhere
 from kvzip.errors import DumpError, OptionError
-from kvzip.pipeline.compress import Coded, Compressor, MemberInput
+from kvzip.pipeline.compress import Compressor
+from kvzip.pipeline.encoded import Encoded
 from kvzip.pipeline.options import Options, Progress
 from kvzip.pipeline.schedule import ChainPool
+from kvzip.pipeline.source import MemberInput
 from kvzip.predict.model import ResidualModel
 from kvzip.predict.prior import MASS_LOG2, MOST_NAME, Prior, Rows, asset, fill
 from kvzip.predict.symbols import SYMBOLS
+from kvzip.predict.tables import Tables
 from kvzip.windows import triggers
 from kvzip.windows.estimator import ESCAPE, INCREMENT_START
 
@@ -56,26 +59,26 @@ def count(
     """What the windows counted, by the grid's bits of mantissa."""
     out: dict[int, Counts] = {}
     compressor = Compressor(Nowhere(), options, directory=True, progress=progress, observe=True)
-    with ChainPool[Coded](options.threads, options.budget) as pool:
+    with ChainPool[Encoded](options.threads, options.budget) as pool:
         for member in members:
             with member as source:
                 compressor.add(source, pool)
             for record in compressor.report.chains:
                 model = record.chain.predicted.model if record.chain.predicted else None
-                if model is not None:
-                    met = counts_of(model)
+                if model is not None and model.tables is not None:
+                    met = counts_of(model, model.tables)
                     grid = model.grid.mantissa
                     out[grid] = out[grid] + met if grid in out else met
             compressor.report.chains.clear()
     return out
 
 
-def counts_of(model: ResidualModel) -> Counts:
+def counts_of(model: ResidualModel, tables: Tables) -> Counts:
     """What a model has counted by now, without the prior it started from."""
-    start = np.zeros((1, *model.counts.shape), np.int64)
+    start = np.zeros((1, *tables.counts.shape), np.int64)
     fill(start, model.grid, model.parameters.prior_weight)
     increment = int(model.states[triggers.INCREMENT])
-    own = (model.counts << 16) // increment - start[0] // (INCREMENT_START >> 16)
+    own = (tables.counts << 16) // increment - start[0] // (INCREMENT_START >> 16)
     met: Counts = np.maximum((own + (1 << 15)) >> 16, 0)
     return np.concatenate([met[:, :SYMBOLS], met[:, ESCAPE:]], axis=1)
 

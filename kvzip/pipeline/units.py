@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 from kvzip.blocks.united import UnitShape, Values
 from kvzip.container.unit import MOST_EXTENTS, can_join
+from kvzip.linear.settings import Settings
 from kvzip.streams.extent import Extent
 
 STEP_BYTES = 1 << 20  # a block of a unit is about so large
-STEP_TOKENS = 256  # or has so many tokens
-FAR = 3  # layers further apart tell little of each other
+STEP_TOKENS = 512  # or has so many tokens
+FAR = 3  # layers further apart tell little of each other: a little, mixed; nothing, unmixed
 MOST_KEPT_BYTES = 512 << 20  # units that later ones refer to, in memory at once
 
 
@@ -34,7 +35,7 @@ class PlannedUnit:
         return max(STEP_TOKENS, min(1 << 14, self.tokens * STEP_BYTES // self.nbytes))
 
 
-def plan_units(extents: tuple[Extent, ...], layers_back: int) -> list[PlannedUnit]:
+def plan_units(extents: tuple[Extent, ...], settings: Settings) -> list[PlannedUnit]:
     """The units of a member, in file order; extents in none are coded by themselves."""
     units: list[PlannedUnit] = []
     at = 0
@@ -50,8 +51,8 @@ def plan_units(extents: tuple[Extent, ...], layers_back: int) -> list[PlannedUni
         size = sum(e.nbytes for e in joined)
         units.append(PlannedUnit(at, stop - at, joined[0].layer, kinds, joined[0].tokens, size))
         at = stop
-    if layers_back:
-        _choose_bases(units, layers_back)
+    if settings.most_base:
+        _choose_bases(units, settings)
     return units
 
 
@@ -59,12 +60,12 @@ def _has_kinds(extent: Extent) -> bool:
     return any(label == "kind" for label, _ in extent.axes)
 
 
-def _choose_bases(units: list[PlannedUnit], most: int) -> None:
+def _choose_bases(units: list[PlannedUnit], settings: Settings) -> None:
     """The nearest layers coded before, of the same tokens; below before above, the same layer first."""
     for number, unit in enumerate(units):
         earlier = [n for n in range(number) if units[n].tokens == unit.tokens]
         earlier.sort(key=lambda n: (_distance(units[n], unit), number - n))
-        chosen = [n for n in earlier if _useful(units[n], unit)][:most]
+        chosen = [n for n in earlier if _useful(units[n], unit, settings)][: settings.layers_back]
         for base in chosen:
             if _kept_bytes(units, base, number) <= MOST_KEPT_BYTES:
                 unit.bases.append(base)
@@ -75,11 +76,11 @@ def _distance(base: PlannedUnit, unit: PlannedUnit) -> tuple[int, bool]:
     return abs(base.layer - unit.layer), base.layer > unit.layer
 
 
-def _useful(base: PlannedUnit, unit: PlannedUnit) -> bool:
-    """Keys tell values of their own layer, a layer the next of the same kinds."""
+def _useful(base: PlannedUnit, unit: PlannedUnit, settings: Settings) -> bool:
+    """Keys tell values of their own layer, a layer another of the same kinds; mixing takes out a useless one."""
     if base.layer == unit.layer:
         return True
-    return abs(base.layer - unit.layer) <= FAR and bool(base.kinds & unit.kinds)
+    return (settings.two or abs(base.layer - unit.layer) <= FAR) and bool(base.kinds & unit.kinds)
 
 
 def _kept_bytes(units: list[PlannedUnit], base: int, number: int) -> int:
@@ -101,11 +102,13 @@ class KeptUnit:
     keep: int
 
 
-def nearest(kept: dict[int, KeptUnit], unit: PlannedUnit, most: int) -> list[int]:
-    """The numbers of up to ``most`` kept units that tell most of ``unit``, the nearest first."""
-    fitting = [n for n in kept if kept[n].planned.tokens == unit.tokens and _useful(kept[n].planned, unit)]
+def nearest(kept: dict[int, KeptUnit], unit: PlannedUnit, settings: Settings) -> list[int]:
+    """The numbers of the kept units that tell most of ``unit``, the nearest first."""
+    if not settings.most_base:
+        return []
+    fitting = [n for n in kept if kept[n].planned.tokens == unit.tokens and _useful(kept[n].planned, unit, settings)]
     fitting.sort(key=lambda n: (_distance(kept[n].planned, unit), -n))
-    return fitting[:most]
+    return fitting[: settings.layers_back]
 
 
 def forget(kept: dict[int, KeptUnit], number: int) -> None:

@@ -6,9 +6,9 @@ its upper 16 bits, which are a BF16; the lower ones are noise.
 
 The class of a value says how far its prediction can be trusted, in half octaves of |mu| / sigma:
 
-    k        0 (below 2^-1.5)  1  2  3 (1 to 1.4)  ...  2m + 11     m: bits of mantissa
-    shift    low bits of the difference of codes that are left to chance: a bucket is about sigma / 2
-    phase    from k = 2m + 1 on, where sigma is below two steps: quarter of the step that mu is in
+    k        0 (below 2^-2)  1 ... 5 (1 to 1.4)  6 ... 2m + 13     m: bits of mantissa
+    shift    low bits of the difference of codes that are left to chance: a bucket is about sigma / 4
+    phase    from k = 2m + 3 on, where sigma is below about two steps: quarter of the step that mu is in
 """
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ from numpy.typing import NDArray
 from kvzip.coder.lanes import WIDTH, bits_of, float_of, lanes16, larger, select, smaller, to_int
 from kvzip.dtypes import Dtype
 
-K_ONE = 3  # the class of |mu| = sigma
+K_ONE = 5  # the class of |mu| = sigma
 K_ABOVE = 10  # classes above the first with phases
 PHASES = 4
-K_ONE_SIDED = 9  # from here on values of the other sign escape: |mu| is 8 sigma
+K_ONE_SIDED = 9  # from here on values of the other sign escape: |mu| is 4 sigma
 
 # Slots of the grid's vector (int64).
 MANTISSA, SIGN_AT, CODES, DOWN, OFFSET, NORMAL, LIFT = range(7)
+
+
+def first_phase(mantissa: int) -> int:
+    """The first class with phases."""
+    return 2 * mantissa + 3
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Grid:
     @property
     def contexts(self) -> int:
         """How many contexts a value can be coded in: a class and, where there are any, its phase."""
-        return 2 * self.mantissa + 1 + PHASES * (K_ABOVE + 1)
+        return first_phase(self.mantissa) + PHASES * (K_ABOVE + 1)
 
     def vector(self) -> NDArray[np.int64]:
         """What the kernels read. ``LIFT`` is log2 of what turns a denormal into its code."""
@@ -74,7 +79,16 @@ def grid_of(dtype: Dtype) -> Grid | None:
 
 
 def _pack(
-    mean: Any, variance: Any, energy: Any, mantissa: Any, down: Any, offset: Any, normal: Any, codes: Any, lift: Any, up: Any
+    mean: Any,
+    variance: Any,
+    energy: Any,
+    mantissa: Any,
+    down: Any,
+    offset: Any,
+    normal: Any,
+    codes: Any,
+    lift: Any,
+    up: Any,
 ) -> Any:
     """What a value's symbol is relative to, and where its context begins in a table of ``2^up`` entries each;
     ``energy`` multiplies the variance.
@@ -82,16 +96,16 @@ def _pack(
         bits 0-15 reference code | 16-19 shift | 20 prediction is negative | 21 two-sided | 22-28 context
     """
     variance_bits = bits_of(larger(variance * energy, 2.0**-100))
-    first_phase = mantissa + mantissa + 1
-    k = ((bits_of(mean * mean) - variance_bits) >> 22) + K_ONE
-    k = larger(smaller(k, first_phase + K_ABOVE), 0)
+    first = mantissa + mantissa + 3
+    k = ((bits_of(mean * mean) - variance_bits) >> 23) + K_ONE
+    k = larger(smaller(k, first + K_ABOVE), 0)
     sigma_bits = (variance_bits >> 1) + 0x1FC00000  # of about the square root
     size = larger(bits_of(mean) & 0x7FFFFFFF, sigma_bits)
     denormal = to_int(smaller(float_of(size) * lift, 65536.0))
     code = smaller(select(size < normal, denormal, (size >> down) - offset), codes)
     phase = (size >> (down - 2)) & 3
-    context = select(k < first_phase, k, first_phase + ((k - first_phase) << 2) + phase)
-    shift = larger(mantissa - 1 - larger((k - K_ONE) >> 1, 0), 0)
+    context = select(k < first, k, first + ((k - first) << 2) + phase)
+    shift = larger(mantissa - 2 - larger((k - K_ONE) >> 1, 0), 0)
     negative = select(mean < 0.0, (k & 0) + 1, k & 0)
     two = select(k < K_ONE_SIDED, (k & 0) + 1, k & 0)
     return code | (shift << 16) | (negative << 20) | (two << 21) | (context << 22), context << up

@@ -1,10 +1,10 @@
 """The predictive coding loop of a block's streams: one source for both directions.
 
-    predict  mean and variance of a token's row from the rows before it    steps
-    pack     what its symbols are relative to                              grid
-    code     symbols and low bits into codes, or out of the lanes          symbols
-    learn    means, variances, repeated rows, the token's energy           steps
-    count    windows and their triggers                                    windows.triggers
+predict  mean and variance of a token's row from the rows before it    steps
+pack     what its symbols are relative to                              grid
+code     symbols and low bits into codes, or out of the lanes          symbols
+learn    means, variances, repeated rows, the token's energy           steps
+count    windows and their triggers                                    windows.triggers
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from kvzip.windows.triggers import (
     next_counted,
     tokens_ahead,
 )
+
 
 @kernel
 def rebuild(counts, probs, codes, slots, span, contexts, touched, freq, state, parameters, decoding):  # type: ignore[no-untyped-def]
@@ -110,7 +111,7 @@ def build(decoding: bool) -> Any:
         freq = np.zeros(WINDOW, np.int64)
         energies = np.zeros(tokens, np.int64)
         lift = float_of(np.int32((127 + min(np.int64(60), grid[LIFT])) << 23))
-        unit = float_of(np.int32((127 - min(np.int64(60), grid[LIFT])) << 23))
+        unit = float_of(np.int32(max(np.int64(0), 127 - grid[LIFT]) << 23))  # 0: below what is learnt from
         sign_at, mask, mantissa, down = grid[SIGN_AT], grid[CODES], grid[MANTISSA], grid[DOWN]
         offset, normal, least = grid[OFFSET], grid[NORMAL], np.int64(1) << grid[MANTISSA]
         watched = measure or parameters[THETA_LOW] + parameters[DRIFT] > 0
@@ -174,9 +175,7 @@ def build(decoding: bool) -> Any:
                             at, live, p, packed, places, slot_at, code_of, bits, lane, lane_mask, word_of, word,
                             entries, row_widths, lows,
                         )  # fmt: skip
-                        coding.desymbolise(
-                            entries, p, lows, p, packed, p, sign_at, mask, x, at, row_symbols, p
-                        )
+                        coding.desymbolise(entries, p, lows, p, packed, p, sign_at, mask, x, at, row_symbols, p)
                         read = coding.read_literals(x, at, live, p, entries, taken, literals_end, literal)
                         if read > literal:
                             coding.symbolise(x, at, packed, p, sign_at, mask, bits, row_symbols, p, lows, p)

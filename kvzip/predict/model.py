@@ -25,7 +25,6 @@ from kvzip.windows.estimator import INCREMENT_START, WINDOW
 from kvzip.windows.lengths import code_lengths
 from kvzip.windows.parameters import Parameters
 
-
 SCALE_ROWS = 16  # rows looked at for where variances start
 LEAST_WARMUP = 128  # tokens: the prior is trained, and tables of so many contexts are dear
 
@@ -77,6 +76,7 @@ class ResidualModel:
         self.angle = np.stack([np.ones(len(self.cos)), np.zeros(len(self.cos))])
         self.token = 0
         self.groups, self.padded = groups_of(channels, len(self.cos))
+        self.cuts = np.append(self.groups[:, 1], channels)
         self.turned = np.zeros(streams, np.int64)  # groups of first channels of rotated pairs, by stream
         self.turned[: len(rotated)] = [-(-len(self.cos) // WIDTH) * turns for turns in rotated]
         self.live = np.zeros(self.padded, np.int32)
@@ -122,7 +122,7 @@ class ResidualModel:
             states += carried.view("<u2")
         words = np.empty(2 * count + 1, np.uint16)
         first = rans.encode_rows(
-            out, out[count + WIDTH :], count, self.channels, lanes_log2, bits, _reciprocals(bits), states, words
+            out, out[count + WIDTH :], count, self.cuts, lanes_log2, bits, _reciprocals(bits), states, words
         )
         return Coded(lanes_log2, states, words[first:], literals[:used])
 
@@ -164,7 +164,8 @@ class ResidualModel:
         return (
             values, self.streams, tokens, self.channels, self.groups, self.padded, self.turned, turn, seen.slot,
             seen.times, seen.pair, seen.pair_times, self.use_energy, self.grid.vector(), self.averages, self.gains,
-            self.memory, self.pair_memory, self.learned, self.live, np.zeros(steps.WORK_ROWS * self.padded, np.float32),
+            self.memory, self.pair_memory, self.learned, self.live,
+            np.zeros(steps.WORK_ROWS * self.padded, np.float32),
             np.zeros(4 * self.padded, np.int32), np.zeros(2 * self.padded, np.uint32),
             np.zeros(self.padded, np.uint8), tables.counts, self.start, tables.probs, tables.codes, tables.slots,
             tables.span, self.touched, self.grid.contexts, self.states, self.vector,
@@ -180,12 +181,14 @@ def scales_of(values: NDArray[Any], grid: Grid) -> NDArray[np.int8]:
     first = np.mean(head[:, 0] ** 2, axis=1)
     steps_ = np.mean(np.diff(head, axis=1) ** 2, axis=(1, 2)) / 2 if head.shape[1] > 1 else first
     logs = np.log2(np.maximum(np.stack([first, steps_], axis=1), 2.0**-99))
-    return np.clip(np.round(logs), -99, 119).astype(np.int8)
+    clipped: NDArray[np.int8] = np.clip(np.round(logs), -99, 119).astype(np.int8)
+    return clipped
 
 
 def numbers_of(values: NDArray[Any], grid: Grid) -> NDArray[np.float32]:
     """Values as numbers for the encoder's choices; what is huge or no number counts as 0."""
-    return _numbers(grid)[values]
+    numbers: NDArray[np.float32] = _numbers(grid)[values]
+    return numbers
 
 
 @cache
@@ -197,4 +200,5 @@ def _numbers(grid: Grid) -> NDArray[np.float32]:
     fraction = (code & ((1 << grid.mantissa) - 1)) + np.where(exponent > 0, 1 << grid.mantissa, 0)
     size = np.ldexp(fraction.astype(np.float64), np.maximum(exponent, 1) - grid.bias - grid.mantissa)
     size = np.where(size < 2.0**60, size, 0.0)
-    return np.where(bits >> (grid.bits - 1) & 1, -size, size).astype(np.float32)
+    numbers: NDArray[np.float32] = np.where(bits >> (grid.bits - 1) & 1, -size, size).astype(np.float32)
+    return numbers

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from kvzip.dtypes import DTYPES
 from kvzip.errors import ContainerError, PriorError, UnsupportedError
-from kvzip.predict.grid import K_ABOVE, K_ONE, PHASES, Grid, grid_of
+from kvzip.predict.grid import K_ABOVE, K_ONE, PHASES, Grid, first_phase, grid_of
 from kvzip.predict.symbols import SYMBOLS
 from kvzip.windows.estimator import ESCAPE
 from kvzip.wire import Cursor, put_bytes, put_varint
@@ -49,7 +49,7 @@ Rows = NDArray[np.int64]
 
 def contexts_of(mantissa: int) -> int:
     """How many contexts the grids with so many bits of mantissa have, see ``Grid.contexts``."""
-    return 2 * mantissa + 1 + PHASES * (K_ABOVE + 1)
+    return first_phase(mantissa) + PHASES * (K_ABOVE + 1)
 
 
 @cache
@@ -137,15 +137,14 @@ def types_of(mantissa: int) -> list[str]:
 
 def class_starts(mantissa: int) -> list[float]:
     """Where each class of predictions begins (see ``predict.grid``), in |mean| / sigma."""
-    squares = (2.0 ** ((k - K_ONE) >> 1) * (1 + (k - K_ONE) % 2 / 2) for k in range(1, 2 * mantissa + 2 + K_ABOVE))
-    return [0.0, *(square**0.5 for square in squares)]
+    return [0.0, *(2.0 ** ((k - K_ONE) / 2) for k in range(1, first_phase(mantissa) + K_ABOVE + 1))]
 
 
 def entropies(rows: Rows, mantissa: int) -> list[float]:
     """Bits of a symbol in each class of predictions (see ``predict.grid``), on average over its phases."""
     share = rows / (1 << MASS_LOG2)
     bits = -(share * np.log2(np.where(share > 0, share, 1))).sum(axis=1)
-    single = 2 * mantissa + 1
+    single = first_phase(mantissa)
     return [*map(float, bits[:single]), *map(float, bits[single:].reshape(-1, PHASES).mean(axis=1))]
 
 

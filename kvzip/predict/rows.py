@@ -45,7 +45,9 @@ def _unturn(a: Any, b: Any, cos: Any, sin: Any) -> Any:
     return a * cos + b * sin, b * cos - a * sin
 
 
-def _numbers(value: Any, fallback: Any, mask: Any, sign_at: Any, normal: Any, offset: Any, down: Any, unit: Any) -> Any:
+def _numbers(
+    value: Any, fallback: Any, mask: Any, sign_at: Any, normal: Any, offset: Any, down: Any, unit: Any
+) -> Any:
     """Values as float32: 0 below 2^-60, ``fallback`` (the prediction) from 2^60 on and for what is no number."""
     code = value & mask
     whole = float_of((code + offset) << down)
@@ -109,4 +111,3 @@ learn_repeat: Any = lanes16(_learn_repeat, "fffffF>ff")
 learn_pair: Any = lanes16(_learn_pair, "fffffF>ff")
 copy: Any = lanes16(_copy, "f>f")
 approach: Any = lanes16(_approach, "ffF>f")
-

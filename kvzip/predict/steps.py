@@ -116,9 +116,9 @@ def learn_row(  # type: ignore[no-untyped-def]
                 work, row_at + p, work, MU * padded + p, own, ONES * padded + p, own, VAR_NEW * padded + p, var_rate,
                 own, VAR_NEW * padded + p,
             )  # fmt: skip
-        rows.learn(
-            work, row_at + p, own, MEAN * padded + p, rate, own, MEAN * padded + p, own, LAST * padded + p
-        )
+        if peek(learn, SEEN_KNOWN) == 0:
+            rows.copy(own, VAR_NEW * padded + p, own, VAR_KNOWN * padded + p)
+        rows.learn(work, row_at + p, own, MEAN * padded + p, rate, own, MEAN * padded + p, own, LAST * padded + p)
         if slot >= 0:
             rows.approach(work, row_at + p, rows_of, slot + p, row_rate, rows_of, slot + p)
     poke(learn, SEEN, n + 1)
@@ -135,8 +135,6 @@ def learn_known(groups, count, padded, work, row_at, own, gains, rows_of, slot, 
     rate = max(np.float32(1) / np.float32(m + 1), repeats.AVERAGE_RATE)
     for q in range(count):
         p = peek(groups, 3 * q)
-        if m == 0:
-            rows.copy(own, VAR_NEW * padded + p, own, VAR_KNOWN * padded + p)
         rows.learn_variance(
             work, row_at + p, work, MU * padded + p, gains, INVERSE * padded + nth + p, own, VAR_KNOWN * padded + p,
             var_rate, own, VAR_KNOWN * padded + p,
@@ -147,7 +145,9 @@ def learn_known(groups, count, padded, work, row_at, own, gains, rows_of, slot, 
         )  # fmt: skip
     poke(learn, SEEN_KNOWN, m + 1)
     if repeats.due(m + 1):
-        repeats.shares(own, PRODUCT * padded, SQUARE * padded, m, repeats.MOST_SHARE, live, padded, work, BASE * padded)
+        repeats.shares(
+            own, PRODUCT * padded, SQUARE * padded, m, repeats.MOST_SHARE, live, padded, work, BASE * padded
+        )
         repeats.gains(work, BASE * padded, padded, gains)
 
 
@@ -169,6 +169,13 @@ def learn_pair(groups, count, padded, work, row_at, own, pairs_of, pair, pair_ti
         poke(learn, SEEN_PAIRS, m + 1)
         if repeats.due(m + 1):
             repeats.shares(
-                own, PAIR_PRODUCT * padded, PAIR_SQUARE * padded, m, np.float32(1), live, padded, own,
+                own,
+                PAIR_PRODUCT * padded,
+                PAIR_SQUARE * padded,
+                m,
+                np.float32(1),
+                live,
+                padded,
+                own,
                 PAIR_GAIN * padded,
             )

@@ -2,7 +2,7 @@
 
 With r the reference code, a the value's own code, s whether its sign differs from the prediction's:
 
-    two-sided   (|mu| < 8 sigma)   d = a - r            symbol = 48 + (d >> shift), plus 64 if s; 0..63 each
+    two-sided   (|mu| < 4 sigma)   d = a - r            symbol = 48 + (d >> shift), plus 64 if s; 0..63 each
     one-sided                      d = (s ? -a : a) - r symbol = 64 + (d >> shift), 0..127
 
 The low ``shift`` bits of d go beside the symbol as uniform bits. A value whose symbol is out of range, or that is

@@ -36,7 +36,7 @@ class Occurrences:
         """From the ids of a dump's tokens."""
         before = np.concatenate([np.full(1, -1, np.int64), ids[:-1].astype(np.int64)])
         slot, times, slots = _places(ids.astype(np.int64))
-        pair, pair_times, pair_slots = _places(before * (int(ids.max(initial=0)) + 1) + ids)
+        pair, pair_times, pair_slots = _places(before * np.int64(ids.max(initial=0) + 1) + ids)
         return cls(slot, times, pair, pair_times, slots, pair_slots)
 
     def part(self, start: int, stop: int) -> Occurrences:

@@ -11,7 +11,7 @@ from kvzip.windows.parameters import SETTINGS
 from .tool import dump_bytes, kvzip
 
 LIST_FILE = {"file", "member", "source_bytes", "container_bytes", "level", "prior", "metadata", "tensors"}
-LIST_TENSOR = {"name", "dtype", "shape", "bytes", "layout", "packed_bytes"}
+LIST_TENSOR = {"name", "dtype", "shape", "bytes", "layout", "packed_bytes", "needs"}
 STATS = {
     "name", "source_bytes", "container_bytes", "ratio", "level", "parameters", "direction", "seconds",
     "bytes_per_second", "total", "kinds", "layers", "streams",

@@ -135,7 +135,7 @@ def test_options_with_words(inside):
     inside("compress", "-f", "a.safetensors", "--layout", "opaque", "--block-size", "4K").quiet()
     for size in ("3K", "2K", "128M", "x", "-4K", "0", ""):
         inside("compress", "a.safetensors", f"--block-size={size}").fails(2, "--block-size", "4K", "64M")
-    inside("compress", "a.safetensors", "--prior", "x").fails(2, "--prior x", "builtin", "none")
+    inside("compress", "a.safetensors", "--prior", "x").fails(1, "--prior", "no such file: x")
     inside("compress", "a.safetensors", "--prior", "none", "--prior-weight", "9").fails(2, "--prior-weight")
     inside("compress", "a.safetensors", "--preset", "x").fails(2, "--preset x", "classic")
     inside("compress", "a.safetensors", "--layout", "x").fails(2, "layout", "'x'", "huggingface", "opaque")

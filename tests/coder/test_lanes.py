@@ -125,9 +125,7 @@ def test_integers_of_any_width_are_loaded_and_stored_in_their_type(kind):
 
 def test_conditions_and_numbers_do_not_mix():
     with pytest.raises(Exception, match="conditions combine with conditions only"):
-        numba.njit(lambda x: lanes16(lambda a: select((a < 1) & 1, a, a), "i>i")(x, 0, x, 0))(
-            np.zeros(16, np.int32)
-        )
+        numba.njit(lambda x: lanes16(lambda a: select((a < 1) & 1, a, a), "i>i")(x, 0, x, 0))(np.zeros(16, np.int32))
 
 
 @settings(max_examples=40)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -91,6 +93,62 @@ def test_a_chain_that_ended_may_begin_again():
         assert "a" not in pool.last
         pool.submit("a", 1, lambda: 2)
         assert list(pool.results(everything=True)) == [1, 2]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_work_waits_for_what_it_comes_after(threads):
+    """Each piece waits for two of other chains; a thread is never held by waiting."""
+    order = []
+    with ChainPool(threads, 1 << 30) as pool:
+        done = []
+        for i in range(40):
+            after = done[max(0, i - 7) : max(0, i - 7) + 2]
+            work = lambda i=i: (time.sleep(0.002 * (i % 3 == 0)), order.append(i), i)[2]  # noqa: E731
+            done.append(pool.submit(i % 5, 1, work, after=after))
+        assert list(pool.results(everything=True)) == list(range(40))
+    place = {i: at for at, i in enumerate(order)}
+    for i in range(8, 40):
+        assert place[i] > max(place[i - 7], place[i - 6], place[i - 5])
+
+
+def test_failure_spreads_to_what_comes_after_and_no_further():
+    def fail():
+        raise ValueError("first")
+
+    with ChainPool(2, 1 << 30) as pool:
+        failed = pool.submit("a", 1, fail)
+        behind = pool.submit("b", 1, lambda: 1, after=[failed])
+        further = pool.submit("c", 1, lambda: 2, after=[behind])
+        beside = pool.submit("d", 1, lambda: 3)
+        assert beside.result() == 3
+        for future in (behind, further):
+            with pytest.raises(ValueError, match="first"):
+                future.result()
+
+
+@pytest.mark.parametrize("chain", [lambda i: 0, lambda i: i], ids=["one chain", "many"])
+def test_what_is_done_is_let_go_without_the_garbage_collector(chain):
+    class Thing:
+        pass
+
+    alive = weakref.WeakSet()
+    gc.disable()
+    try:
+        with ChainPool(2, 1) as pool:
+            last = None
+            for i in range(200):
+                thing = Thing()
+                alive.add(thing)
+                last = pool.submit(chain(i), 1, lambda thing=thing: thing, after=[last] if last else [])
+                del thing
+                for result in pool.results():
+                    del result
+                assert len(alive) < 40
+            list(pool.results(everything=True))
+        del last
+        assert len(alive) <= 2  # what the threads hold last
+    finally:
+        gc.enable()
 
 
 def test_threads_are_those_the_process_may_use():

@@ -95,7 +95,9 @@ def test_formulas_are_their_own_twins(formula, shape, compiled):
                 x = source.integers(0, 1 << source.integers(1, 31), 24).astype(np.int32)
             arguments.append(x.flat[0] if letter.isupper() else x)
         if formula in (symbols._symbolise, symbols._desymbolise, grids._pack):
-            small = [source.integers(1, 16) if letter == "I" else x for letter, x in zip(inputs, arguments, strict=True)]
+            small = [
+                source.integers(1, 16) if letter == "I" else x for letter, x in zip(inputs, arguments, strict=True)
+            ]
             arguments = [np.int64(x) if letter == "I" else x for letter, x in zip(inputs, small, strict=True)]
         results = []
         for call in (run, space["slow"]):

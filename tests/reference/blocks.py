@@ -68,7 +68,7 @@ class Extent:
         return prod(size for label, size in self.axes if label < TOKEN)
 
     def kind_of(self, stream: int) -> int:
-        """The kind of a stream by its number: section 11.3."""
+        """The kind of a stream by its number: section 11.4."""
         kind = self.kind
         for label, size in reversed([axis for axis in self.axes if axis[0] < TOKEN]):
             if label == KIND and size == 2:
@@ -160,15 +160,19 @@ class Chain:
         self.planes = extent.planes()
         self.windows: dict[int, PlaneWindows] = {}
         self.prediction: Prediction | None = None
+        self.token = 0  # of the chain's next block
 
     def decode(self, data: Bytes, shape: tuple[int, int, int]) -> list[int]:
         """The values (streams, tokens, channels) in C order."""
+        self.token += shape[1]
         method = data.number(1)
         if method > PREDICTED or (method == PREDICTED and (self.known.version < 2 or not has_grid(self.extent))):
             raise UnsupportedError(f"method {method} is unknown here")
         if method == PREDICTED:
             self.windows.clear()
-            self.prediction = self.prediction or Prediction(self.extent, self.kinds, self.parameters, self.known)
+            if self.prediction is None:
+                self.prediction = Prediction(self.extent, self.kinds, self.parameters, self.known)
+                self.prediction.token = self.token - shape[1]
             return self.prediction.decode(data, shape)
         self.prediction = None
         if method == STORED:

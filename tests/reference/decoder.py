@@ -1,4 +1,4 @@
-"""Sections 2 to 4, 11 and 12 of docs/format.md: a whole container, every check of it verified.
+"""Sections 2 to 4 and 14 of docs/format.md: a whole container, every check of it verified.
 
     decode(Path("a.kvz").read_bytes(), "kvzip/priors")  ->  {name: bytes}
 
@@ -212,7 +212,7 @@ class _Decoder:
         return decoder.data()
 
     def _check_index(self, data: Bytes, digests: bytes) -> None:
-        """Section 12."""
+        """Section 14."""
         last = 0
         require(data.varint() == len(self.index), "an index of other members")
         for offset, extents in self.index:

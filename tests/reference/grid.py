@@ -1,4 +1,4 @@
-"""Section 9.1 and 9.5 of docs/format.md: a float type's codes, and the contexts and symbols of values."""
+"""Sections 11.3, 11.7 and 11.8 of docs/format.md: a float type's codes, and the contexts and symbols of values."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Grid:
         self.item = self.bits // 8
         self.mask = (1 << (self.bits - 1)) - 1
         self.lift = self.bias - 1 + self.mantissa
-        self.contexts = 2 * self.mantissa + 1 + 4 * 11
+        self.contexts = 2 * self.mantissa + 3 + 4 * 11
 
     def numbers(self, values: Ints, prediction: Row) -> Row:
-        """Section 9.4: what is learnt of values."""
+        """Section 11.3: what is learnt of values."""
         m = self.mantissa
         code = values & self.mask
-        small = code.astype(np.float32) * np.float32(2.0 ** -min(60, self.lift))
+        small = code.astype(np.float32) * np.float32(2.0**-self.lift if self.bias < 127 else 0)
         size = bits_of(np.where(code < 1 << m, small, floats_of((code + (127 - self.bias << m)) << (23 - m))))
         number = np.where(values >> (self.bits - 1) > 0, -floats_of(size), floats_of(size))
         number = np.where(size < (127 - 60) << 23, np.float32(0), number)
@@ -60,7 +60,7 @@ class Grid:
     def contexts_of(self, mean: Row, variance: Row) -> list[Context]:
         m = self.mantissa
         vb = bits_of(larger(variance, LEAST_VARIANCE))
-        k = np.clip(((bits_of(mean * mean) - vb) >> 22) + 3, 0, 2 * m + 11)
+        k = np.clip(((bits_of(mean * mean) - vb) >> 23) + 5, 0, 2 * m + 13)
         size = np.maximum(bits_of(mean) & 0x7FFFFFFF, (vb >> 1) + 0x1FC00000)
         code = (size >> (23 - m)) - (127 - self.bias << m)
         if self.bias < 127:
@@ -69,8 +69,8 @@ class Grid:
             code = np.where(size < (128 - self.bias) << 23, denormal, code)
         code = np.minimum(code, self.mask)
         phase = size >> (21 - m) & 3
-        window = np.where(k <= 2 * m, k, 2 * m + 1 + 4 * (k - 2 * m - 1) + phase)
-        shift = np.maximum(m - 1 - np.maximum((k - 3) >> 1, 0), 0)
+        window = np.where(k <= 2 * m + 2, k, 2 * m + 3 + 4 * (k - 2 * m - 3) + phase)
+        shift = np.maximum(m - 2 - np.maximum((k - 5) >> 1, 0), 0)
         columns = window, code, shift, mean < 0, k < 9
         return [Context(*map(int, row)) for row in zip(*columns, strict=True)]
 

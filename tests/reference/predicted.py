@@ -1,4 +1,4 @@
-"""Section 9 of docs/format.md: a block of method 2 is values relative to their predictions."""
+"""Section 11 of docs/format.md: a block of method 2 is values relative to their predictions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING = Occurrence(-1, 0, -1, 0)
 
 
 class ResidualWindows(Stream):
-    """Section 9.6: one window for each context, for all streams of a block; tables only for those counted in."""
+    """Section 11.9: one window for each context, for all streams of a block; tables only for those counted in."""
 
     def __init__(self, rows: list[list[int]], parameters: dict[str, int]) -> None:
         self.parameters = {**parameters, "warmup": max(128, parameters["warmup"])}
@@ -211,7 +211,7 @@ class Prediction:
         return values
 
     def _factor(self, total: int, channels: int) -> np.float32:
-        """Section 9.4: what an energy makes of variances."""
+        """Section 11.6: what an energy makes of variances."""
         log = min(max(F(total) / F(channels + 8), F(-2048)), F(2048))
         return np.array([(127 << 23) + (int(log) << 15)], np.int32).view(np.float32)[0]
 

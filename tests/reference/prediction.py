@@ -1,4 +1,4 @@
-"""Section 9 of docs/format.md: the predictor of one stream. All numbers are binary32, but for the angles."""
+"""Sections 11.3 to 11.5 of docs/format.md: the predictor of one stream. All is binary32, but for the angles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def floats_of(bits: NDArray[np.int64]) -> Row:
 
 
 class Angles:
-    """Section 9.2: cosines and sines of the pairs, token after token."""
+    """Section 11.4: cosines and sines of the pairs, token after token."""
 
     def __init__(self, cos: list[float], sin: list[float]) -> None:
         self.step = np.array(cos), np.array(sin)
@@ -68,7 +68,7 @@ def due(n: int) -> bool:
 
 
 def shares(product: Row, square: Row, n: int, most: np.float32) -> Row:
-    """Section 9.3: the averages' quotient, drawn towards its mean over the channels."""
+    """Section 11.5: the averages' quotient, drawn towards its mean over the channels."""
     share = product / larger(square, LEAST_SQUARE)
     share = np.where(share < ONE, share, ONE)
     share = np.where(share > -ONE, share, -ONE)
@@ -128,6 +128,8 @@ class Predictor:
             rate = max(ONE / (F(n) + F(0.5)), VARIANCE_RATE)
             e = x - self.mu
             self.var_new = larger(self.var_new + rate * (e * e - self.var_new), LEAST_VARIANCE)
+        if self.seen_known == 0:
+            self.var_known = self.var_new
         self.mean = self.mean + max(ONE / F(n + 1), MEAN_RATE) * (x - self.mean)
         self.last = x
         if slot >= 0:
@@ -137,8 +139,6 @@ class Predictor:
 
     def _learn_known(self, x: Row, h: Row, k: int) -> None:
         m = self.seen_known
-        if m == 0:
-            self.var_known = self.var_new
         rate = max(ONE / F(m + 3), VARIANCE_RATE)
         e = x - self.mu
         new = self.var_known + rate * (e * e * self.inverse[k] - self.var_known)

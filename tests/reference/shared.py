@@ -1,4 +1,4 @@
-"""Sections 10 of docs/format.md: SHARED records, and the assets, as far as a container has shown them."""
+"""Section 10 of docs/format.md: SHARED records, and the assets, as far as a container has shown them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from .decoder import decode
 from .reading import DamagedError, UnsupportedError
 
 ROOT = Path(__file__).parents[2]
-PRIOR = ROOT / "kvzip" / "priors" / "exponents-1.bin"
+PRIORS = ROOT / "kvzip" / "priors"
 FIXTURES = ROOT / "fixtures"
 SECONDS, SECONDS_PER_BYTE = 60, 1e-5  # what the fixtures may take, and about what a byte of a container takes
 
@@ -66,7 +66,7 @@ def shifting(dtype="BF16", shape=(1, 2, 90, 8)):
 
 def check(source, **options):
     container = kvzip.compress(source, threads=1, **options)
-    assert decode(container, PRIOR) == {"": source}
+    assert decode(container, PRIORS) == {"": source}
     return container
 
 
@@ -105,7 +105,7 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize("level", [1, 2, 3, 4])
+@pytest.mark.parametrize("level", [1, 2, 3])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_and_level(dtype, level):
     shape = (40, 2, 18)
@@ -200,17 +200,17 @@ def test_directory(tmp_path):
     found = {
         path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
     }
-    assert decode(tmp_path.with_suffix(".kvz").read_bytes(), PRIOR) == found
+    assert decode(tmp_path.with_suffix(".kvz").read_bytes(), PRIORS) == found
 
 
 def example():
     """The hexdump of the format page."""
-    text = (ROOT / "docs" / "format.md").read_text().partition("## 13.")[2]
+    text = (ROOT / "docs" / "format.md").read_text().partition(". Example")[2]
     return bytes.fromhex("".join(re.findall(r"^    [0-9a-f]{3}  ((?:[0-9a-f]{2}(?: |$))+)", text, re.MULTILINE)))
 
 
 def test_the_example_of_the_format_page():
-    (restored,) = decode(example(), PRIOR).values()
+    (restored,) = decode(example(), PRIORS).values()
     values = np.full(512, 0x3F80, "<u2")
     values[[3, 19, 35, 100, 259, 275, 403, 500]] = 0xBF80
     assert restored[96:] == values.tobytes()
@@ -221,20 +221,20 @@ def test_every_damage_is_refused():
     whole = example()
     for size in range(len(whole)):
         with pytest.raises(DamagedError):
-            decode(whole[:size], PRIOR)
+            decode(whole[:size], PRIORS)
     for at in range(len(whole)):
         for mask in (1, 0x80):
             damaged = bytearray(whole)
             damaged[at] ^= mask
             with pytest.raises(DamagedError):
-                decode(bytes(damaged), PRIOR)
+                decode(bytes(damaged), PRIORS)
     with pytest.raises(DamagedError):
-        decode(whole + b"\0", PRIOR)
+        decode(whole + b"\0", PRIORS)
 
 
 def test_it_imports_nothing_from_kvzip():
     for path in Path(__file__).parent.glob("*.py"):
-        if path.name != Path(__file__).name:
+        if not path.name.startswith("test_"):
             for node in ast.walk(ast.parse(path.read_text())):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -257,11 +257,11 @@ def test_good_fixtures():
         container = (FIXTURES / row["file"]).read_bytes()
         if time.monotonic() - begin + len(container) * SECONDS_PER_BYTE > SECONDS:
             break
-        restored = {name: hashlib.sha256(data).hexdigest() for name, data in decode(container, PRIOR).items()}
+        restored = {name: hashlib.sha256(data).hexdigest() for name, data in decode(container, PRIORS).items()}
         assert restored == row.get("decoded", restored), row["file"]
 
 
 def test_bad_and_unsupported_fixtures():
     for row in fixtures("bad", "unsupported"):
         with pytest.raises(UnsupportedError if row["outcome"] == "unsupported" else DamagedError):
-            decode((FIXTURES / row["file"]).read_bytes(), PRIOR)
+            decode((FIXTURES / row["file"]).read_bytes(), PRIORS)

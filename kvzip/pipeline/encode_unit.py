@@ -1,0 +1,100 @@
+"""A layer's streams, coded together: from values to the work of its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from kvzip.blocks.predicted import Choice
+from kvzip.blocks.united import UnitCoder, UnitShape, Values, checked_bytes, rows
+from kvzip.container.shared import Shared
+from kvzip.container.structures import BlockHead
+from kvzip.container.unit import Unit
+from kvzip.errors import KvzipError
+from kvzip.linear.settings import Settings
+from kvzip.pipeline.encoded import Encoded
+from kvzip.pipeline.options import Options
+from kvzip.pipeline.units import KeptUnit, PlannedUnit, forget, nearest
+from kvzip.streams.extent import Extent
+
+
+@dataclass
+class UnitEncoder:
+    """The units of a container so far; the last ones are kept for those that refer to them."""
+
+    options: Options
+    known: Shared
+    count: int = 0
+    kept: dict[int, KeptUnit] = field(default_factory=dict)
+
+    def open(
+        self, planned: PlannedUnit, extents: tuple[Extent, ...], values: Values, choice: Choice, settings: Settings
+    ) -> OpenUnit:
+        """The next unit."""
+        bases = nearest(self.kept, planned, settings)
+        unit = Unit(
+            planned.first,
+            planned.count,
+            choice.rope,
+            choice.tokens,
+            planned.step,
+            max(planned.keep, settings.layers_back if settings.most_base else 0),
+            tuple(self.count - base for base in bases),
+            settings,
+        )
+        shape = UnitShape(extents, self.known.ropes[choice.rope - 1] if choice.rope else None)
+        tokens = self.known.tokens[choice.tokens - 1] if choice.tokens else None
+        around = [(self.kept[base].shape, self.kept[base].values) for base in bases]
+        coder, twin = (
+            UnitCoder(unit, shape, tokens, around, self.options.parameters, self.options.prior) for _ in range(2)
+        )
+        self.kept[self.count] = KeptUnit(planned, shape, values, unit.keep)
+        opened = OpenUnit(self.count, planned, unit, coder, (twin, shape.empty()) if self.options.verify else None)
+        self.count += 1
+        forget(self.kept, self.count)
+        return opened
+
+
+@dataclass
+class OpenUnit:
+    """A unit about to be coded; ``twin`` decodes what was encoded, if that is to be verified."""
+
+    number: int
+    planned: PlannedUnit
+    unit: Unit
+    coder: UnitCoder
+    twin: tuple[UnitCoder, Values] | None
+
+    def work(self, values: Values, where: str) -> Iterator[tuple[_EncodeUnit, int, bool]]:
+        """Each block's work, what it costs in memory, and whether it is the last."""
+        for block in range(self.coder.blocks):
+            start, stop = self.coder.span(block)
+            cost = self.planned.nbytes * (stop - start) // self.planned.tokens
+            yield _EncodeUnit(self, values, block, where), cost, block + 1 == self.coder.blocks
+
+
+@dataclass
+class _EncodeUnit:
+    """The work of one block of a unit: runs on a pool thread."""
+
+    opened: OpenUnit
+    values: Values
+    number: int
+    where: str
+    before: tuple[bytes, ...] = ()
+
+    def __call__(self) -> Encoded:
+        opened = self.opened
+        data: Any = checked_bytes(rows(self.values, *opened.coder.span(self.number)))
+        payload = opened.coder.encode(self.values, self.number)
+        if opened.twin is not None:
+            coder, room = opened.twin
+            where = f"{self.where}: block {self.number} of the unit at {opened.unit.first}"
+            if not np.array_equal(checked_bytes(coder.decode(memoryview(payload), self.number, room, where)), data):
+                raise KvzipError(f"{where} did not survive --verify; the source is untouched, please report this")
+        head = BlockHead(opened.unit.first, self.number, xxhash.xxh3_64_intdigest(data.data))
+        return Encoded(head, payload, data.nbytes, self.before, opened.unit)
