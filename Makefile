@@ -28,7 +28,8 @@ check: $(BIN)/kvzip
 
 bench: $(BIN)/kvzip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
-	$(BIN)/python benchmarks/run.py --markdown docs/benchmarks.md
+	$(BIN)/python benchmarks/run.py --json docs/benchmarks.json
+	$(BIN)/python benchmarks/publish.py
 
 format: $(BIN)/kvzip
 	$(BIN)/ruff check --fix .

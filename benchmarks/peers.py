@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from children import account, succeeded
 from dumps import ROOT, width_of
 
 sys.path.insert(0, str(ROOT))  # this checkout's kvzip, not an installed one
@@ -38,10 +37,6 @@ class Codec:
 
     def transcode(self, verb: str, source: Path, target: Path, threads: int) -> None:
         """Compress or decompress file to file, as durably as kvzip's command: flushed to the disk."""
-        if self.level is not None:
-            command = kvzip_command(verb, source, target, threads, self.level)
-            succeeded(account(command, env=environment()), command)
-            return
         transform = self.compress if verb == "compress" else self.decompress
         data = transform(source.read_bytes(), threads)
         with target.open("wb") as file:
@@ -178,6 +173,7 @@ REGISTRY: dict[str, Entry] = {
     "zipnn": Entry("zipnn", _zipnn, threaded=True),
     **{f"kvzip-{n}": Entry("kvzip", partial(_kvzip, n), threaded=True, level=n) for n in range(1, 10)},
 }
+OTHERS = [name for name, entry in REGISTRY.items() if entry.level is None]
 
 
 def make(name: str, dtype: str) -> Codec:

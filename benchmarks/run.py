@@ -14,32 +14,44 @@ import peers
 from bits import bits_per_value
 from dumps import Dump, default_dumps, read_dump
 from machine import cores, machine_line
-from report import markdown, plain, record, write_between_markers
-from trials import Unit, measure_peaks, run_rounds, spread, units_of
+from report import plain, record
+from trials import SLOW, Unit, measure_peaks, run_rounds, spread, units_of
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dumps", nargs="+", type=Path, metavar="FILE", help="safetensors files")
-    parser.add_argument("--codecs", nargs="+", metavar="NAME", help=f"of {', '.join(peers.REGISTRY)}")
+    parser.add_argument("--levels", default="1-9", metavar="N-N,N", help="kvzip's levels (default 1-9)")
+    parser.add_argument("--codecs", nargs="*", metavar="NAME", help=f"others, of {', '.join(peers.OTHERS)}")
     parser.add_argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default 1,2)")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="measured rounds (default 5)")
-    parser.add_argument("--no-peaks", action="store_true", help="leave out the children that measure memory")
+    parser.add_argument(
+        "--slow-repeat", type=int, default=1, metavar="N", help=f"rounds of levels from {SLOW} on (default 1)"
+    )
+    parser.add_argument("--no-peaks", action="store_true", help="leave out the children that measure others' memory")
     parser.add_argument("--temp-dir", type=Path, help="where files are written (default: the system's)")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything measured")
-    parser.add_argument("--markdown", type=Path, metavar="OUT", help="write tables between OUT's markers")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything measured; publish.py reads it")
     parsed = parser.parse_args()
-    parsed.codecs = parsed.codecs or list(peers.REGISTRY)
-    for name in set(parsed.codecs) - set(peers.REGISTRY):
-        parser.error(f"unknown codec: {name}; choose from {', '.join(peers.REGISTRY)}")
-    if parsed.repeat < 1:
-        parser.error("--repeat: at least 1")
+    parsed.codecs = peers.OTHERS if parsed.codecs is None else parsed.codecs
+    for name in set(parsed.codecs) - set(peers.OTHERS):
+        parser.error(f"unknown codec: {name}; choose from {', '.join(peers.OTHERS)}")
+    if min(parsed.repeat, parsed.slow_repeat) < 1:
+        parser.error("--repeat and --slow-repeat: at least 1")
     try:
-        parsed.threads = [int(part) for part in parsed.threads.split(",")]
+        parsed.codecs = parsed.codecs + [f"kvzip-{level}" for level in numbers(parsed.levels)]
+        parsed.threads = numbers(parsed.threads)
     except ValueError:
-        parser.error(f"--threads: {parsed.threads} is no list of numbers; write 1,2")
+        parser.error("--levels and --threads: lists of numbers; write 1-6,9 or 1,2")
+    for name in set(parsed.codecs) - set(peers.REGISTRY):
+        parser.error(f"no such level: {name}")
     return parsed
+
+
+def numbers(text: str) -> list[int]:
+    """Return the numbers of a list such as 1-6,9."""
+    spans = [part.partition("-") for part in text.split(",") if part]
+    return [n for first, _, last in spans for n in range(int(first), int(last or first) + 1)]
 
 
 def main() -> None:
@@ -48,7 +60,6 @@ def main() -> None:
     result: dict[str, Any] = {
         "machine": machine_line(),
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        "repeat": options.repeat,
         "dumps": [],
     }
     if max(options.threads) > cores():
@@ -58,8 +69,6 @@ def main() -> None:
     print(plain(result))
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
-    if options.markdown:
-        write_between_markers(options.markdown, markdown(result))
 
 
 def measure(dump: Dump, options: argparse.Namespace) -> dict[str, Any]:
@@ -68,7 +77,7 @@ def measure(dump: Dump, options: argparse.Namespace) -> dict[str, Any]:
     units = units_of(installed(options.codecs, dump.dtype), options.threads)
     with tempfile.TemporaryDirectory(dir=options.temp_dir) as name:
         folder = Path(name)
-        copies = run_rounds(dump, units, options.repeat, folder, say)
+        copies = run_rounds(dump, units, options.repeat, options.slow_repeat, folder, say)
         for unit in units:
             after_rounds(dump, unit, folder, peaks=not options.no_peaks)
     return {
@@ -95,7 +104,7 @@ def installed(names: list[str], dtype: str) -> list[peers.Codec]:
 
 def after_rounds(dump: Dump, unit: Unit, folder: Path, *, peaks: bool) -> None:
     """Fill in what needs no clock: peak memory, and for kvzip the bits of keys and values."""
-    if peaks:
+    if peaks and unit.codec.level is None:
         say(f"{dump.name}: peak memory {unit.codec.name}, {unit.threads} threads")
         measure_peaks(dump, unit, folder)
     if unit.codec.level is not None:

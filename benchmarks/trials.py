@@ -2,7 +2,8 @@
 
 A unit is one codec at one number of threads. A round runs every unit once in memory and once file to file
 (A B C A B C), so noise of the machine hits all alike. Before the rounds each unit runs once unmeasured: what
-that takes beyond a later call is kept as ``first`` (Numba compiles there).
+that takes beyond a later call is kept as ``first`` (Numba compiles there). Levels of kvzip that take seconds are
+warmed up on a small dump instead, and run in the first rounds only: their calls are long enough to even out noise.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from pathlib import Path
 import numpy
 import peers
 from children import account_apart, succeeded
-from dumps import Dump
+from dumps import Dump, warm_up_dump
 from peers import Codec
 
 Say = Callable[[str], None]
+SLOW = 4  # the first of kvzip's levels that takes seconds
 
 
 @dataclass
@@ -35,6 +37,11 @@ class Unit:
     peaks: dict[str, int] = field(default_factory=dict)
     bits: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def slow(self) -> bool:
+        """Whether a call takes seconds."""
+        return self.codec.level is not None and self.codec.level >= SLOW
+
     def add(self, what: str, seconds: float) -> None:
         """Keep one measured time under its name."""
         self.seconds.setdefault(what, []).append(seconds)
@@ -45,24 +52,32 @@ def units_of(codecs: Sequence[Codec], threads: Sequence[int]) -> list[Unit]:
     return [Unit(codec, n) for codec in codecs for n in (threads if codec.threaded else [1])]
 
 
-def run_rounds(dump: Dump, units: list[Unit], repeat: int, folder: Path, say: Say) -> list[float]:
+def run_rounds(dump: Dump, units: list[Unit], repeat: int, slow_repeat: int, folder: Path, say: Say) -> list[float]:
     """Warm up and time all units on a dump; return the times of a plain copy in the same rounds."""
     for unit in units:
         say(f"{dump.name}: warm-up {unit.codec.name}, {unit.threads} threads")
-        unit.first["in"], unit.first["out"] = _in_memory(dump, unit)
-        _file_to_file(dump, unit, folder)
+        _warm_up(dump, unit, folder)
     copies: list[float] = []
     target = bytearray(dump.data)
-    for number in range(1, repeat + 1):
-        say(f"{dump.name}: round {number} of {repeat}")
+    for number in range(1, max(repeat, slow_repeat) + 1):
+        say(f"{dump.name}: round {number} of {max(repeat, slow_repeat)}")
         copies.append(_copy(dump.data, target))
-        for unit in units:
+        taking_part = [unit for unit in units if number <= (slow_repeat if unit.slow else repeat)]
+        for unit in taking_part:
             for what, seconds in zip(("in", "out"), _in_memory(dump, unit), strict=True):
                 unit.add(what, seconds)
-        for unit in units:
+        for unit in taking_part:
             for what, seconds in zip(("file in", "file out"), _file_to_file(dump, unit, folder), strict=True):
                 unit.add(what, seconds)
     return copies
+
+
+def _warm_up(dump: Dump, unit: Unit, folder: Path) -> None:
+    if unit.slow:
+        _in_memory(warm_up_dump(dump), unit)
+        return
+    unit.first["in"], unit.first["out"] = _in_memory(dump, unit)
+    _file_to_file(dump, unit, folder)
 
 
 def _copy(data: bytes, target: bytearray) -> float:
@@ -91,24 +106,32 @@ def _file_to_file(dump: Dump, unit: Unit, folder: Path) -> tuple[float, float]:
     packed, restored = folder / "packed", folder / "restored"
     for path in (packed, restored):
         path.unlink(missing_ok=True)
-    begun = time.perf_counter()
-    unit.codec.transcode("compress", dump.path, packed, unit.threads)
-    middle = time.perf_counter()
-    unit.codec.transcode("decompress", packed, restored, unit.threads)
-    ended = time.perf_counter()
+    if unit.codec.level is not None:
+        taken = measure_peaks(dump, unit, folder)
+    else:
+        begun = time.perf_counter()
+        unit.codec.transcode("compress", dump.path, packed, unit.threads)
+        middle = time.perf_counter()
+        unit.codec.transcode("decompress", packed, restored, unit.threads)
+        taken = middle - begun, time.perf_counter() - middle
     if not filecmp.cmp(dump.path, restored, shallow=False):
         raise SystemExit(f"not lossless: {unit.codec.name} file to file, {dump.path}; trust no figure of it")
-    return middle - begun, ended - middle
+    return taken
 
 
-def measure_peaks(dump: Dump, unit: Unit, folder: Path) -> None:
-    """Fill in the peak memory of a process that only compresses, and of one that only decompresses."""
+def measure_peaks(dump: Dump, unit: Unit, folder: Path) -> tuple[float, float]:
+    """Fill in the peak memory of a process that only compresses, and of one that only decompresses; return their
+    seconds, the start of the interpreter included."""
     packed, restored = folder / "packed", folder / "restored"
     steps = (("in", "compress", dump.path, packed), ("out", "decompress", packed, restored))
     packed.unlink(missing_ok=True)
+    taken = []
     for what, verb, source, target in steps:
         command = unit.codec.command(verb, source, target, unit.threads, dump.dtype)
-        unit.peaks[what] = succeeded(account_apart(command, peers.environment()), command).peak
+        usage = succeeded(account_apart(command, peers.environment()), command)
+        unit.peaks[what] = max(unit.peaks.get(what, 0), usage.peak)
+        taken.append(usage.wall)
+    return taken[0], taken[1]
 
 
 def spread(size: int, seconds: Sequence[float]) -> dict[str, float]:

@@ -86,11 +86,10 @@ class Chain:
         cursor = Cursor(payload, where)
         method = cursor.u8()
         if method == PREDICTED and grid_of(self.extent.dtype) is not None and not self.extent.opaque:
-            if self.predicted is None and self.begun:
-                raise cursor.damaged("begins a prediction in the middle")
             if self.predicted is None:
                 self.predicted = self._new_predicted(block.streams)
-            values = self.predicted.decode(cursor, (block.streams, block.tokens, block.channels))
+            shape = (block.streams, block.tokens, block.channels)
+            values = self.predicted.decode(cursor, shape, first=not self.begun)
         elif method == WINDOWS:
             self._close_predicted()
             values = self.planar.decode(cursor, block)

@@ -3,7 +3,8 @@
     kind        u8          0 goes on with the chain's prediction, 1 starts it
     tail        varint      how many rows of zeros at the end of all streams are left out
     if kind is 1:
-        flags   u8          1 energy | 2 rows that came before are left out
+        flags   u8          1 rows that came before are left out
+        energy  u8          groups of sixteen channels between two looks at a token's energy; 0: never
         rope    varint      0 none, else 1 + its number: the streams of keys and latents are rotated by it
         tokens  varint      0 none, else 1 + the number of the record of repeated tokens
         scales  i8[2]       for each stream, see ``predict.model.scales_of``
@@ -34,8 +35,7 @@ from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_varint
 
 CONTINUED, STARTED = 0, 1
-ENERGY, UNIQUE = 1, 2
-FLAGS = ENERGY | UNIQUE
+UNIQUE = 1
 RESIDUALS = -1  # the number of the predicted part among planes, in a tally
 ROTATED = ("key", "latent", "")
 
@@ -47,7 +47,7 @@ class Choice:
     rope: int = 0
     tokens: int = 0
     unique: bool = False
-    energy: bool = True
+    energy: int = 1
 
 
 class Predicted:
@@ -87,7 +87,7 @@ class Predicted:
         if self.model is None:
             scales = scales_of(top, self.grid) if top.size else np.zeros((streams, 2), np.int8)
             self._start(choice, channels, scales)
-            out.append(choice.energy * ENERGY | choice.unique * UNIQUE)
+            out += bytes((choice.unique * UNIQUE, choice.energy))
             put_varint(out, choice.rope)
             put_varint(out, choice.tokens)
             out += scales.tobytes()
@@ -107,12 +107,17 @@ class Predicted:
             [out, coded.states.tobytes(), coded.words.tobytes(), coded.literals.tobytes(), left.tobytes()]
         )
 
-    def decode(self, cursor: Cursor, shape: tuple[int, int, int]) -> NDArray[Any]:
-        """The inverse of ``encode``: values of ``shape`` (streams, tokens, channels)."""
+    def decode(self, cursor: Cursor, shape: tuple[int, int, int], first: bool = True) -> NDArray[Any]:
+        """The inverse of ``encode``: values of ``shape`` (streams, tokens, channels).
+
+        Only in a chain's ``first`` block may a prediction start.
+        """
         streams, tokens, channels = shape
         kind = cursor.u8()
         if kind > STARTED or (kind == CONTINUED and self.model is None):
             raise cursor.damaged("goes on with a prediction that was not begun")
+        if kind == STARTED and not first:
+            raise cursor.damaged("starts a prediction in the middle")
         count = tokens - cursor.varint(tokens)
         if kind == STARTED:
             self._start(*self._read_start(cursor, streams, channels))
@@ -236,18 +241,19 @@ class Predicted:
 
     def _read_start(self, cursor: Cursor, streams: int, channels: int) -> tuple[Choice, int, NDArray[np.int8]]:
         """What ``encode`` wrote where a prediction starts."""
-        flags = cursor.u8()
+        flags, energy = cursor.u8(), cursor.u8()
         rope, tokens = cursor.varint(len(self.ropes)), cursor.varint(len(self.tokens))
         scales = np.frombuffer(cursor.take(2 * streams), np.int8).reshape(streams, 2)
         unique = bool(flags & UNIQUE)
-        if flags & ~FLAGS or (unique and (self.halved or not tokens)) or abs(scales.astype(int)).max(initial=0) > 120:
+        too_far = abs(scales.astype(int)).max(initial=0) > 120
+        if flags & ~UNIQUE or (unique and (self.halved or not tokens)) or too_far:
             raise cursor.damaged("starts a prediction in an impossible way")
         used = self.ropes[rope - 1] if rope else None
         if used is not None and max((*used.first, *used.second), default=0) >= channels:
             raise cursor.damaged("names a rope for wider rows")
         if tokens and (len(self.tokens[tokens - 1].slot) != self.extent.tokens or self.token):
             raise cursor.damaged("names the tokens of another dump")
-        return Choice(rope, tokens, unique, bool(flags & ENERGY)), channels, scales
+        return Choice(rope, tokens, unique, energy), channels, scales
 
 
 def _zero_rows(values: NDArray[Any]) -> int:

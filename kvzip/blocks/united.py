@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kvzip.blocks.codec import Around, Chain
 from kvzip.errors import UnsupportedError
 from kvzip.linear.columns import Rope as Turns
-from kvzip.linear.layer import LayerCoder
+from kvzip.linear.layer import HALVES, LayerCoder
 from kvzip.predict.prior import Prior
 from kvzip.predict.rope import MAX_CHANNELS, Rope
 from kvzip.predict.tokens import Occurrences
@@ -149,6 +149,8 @@ class UnitCoder:
             if self.apart is not None:
                 raise cursor.damaged("goes back to a prediction that was given up")
             rest = cursor.take(cursor.left)
+            if bytes(rest[:1]) > bytes((HALVES,)):
+                raise UnsupportedError(f"{where} is coded in mode {rest[0]}, unknown here; use a newer kvzip")
             block = self.coder.decode(rest, stop - start, *self._around(start, stop))
             for into, part in zip(rows(values, start, stop), block, strict=True):
                 into[:] = part

@@ -16,8 +16,10 @@ from kvzip.linear.quantile import COUNT_ROW, COUNTS, INVERSE_ROW, PRIOR, ROW, UN
 from kvzip.linear.range64 import encode_symbols
 from kvzip.linear.repeats import LEVELS, Memory
 from kvzip.linear.settings import Settings
-from kvzip.linear.state import Columns, Recursion, Symbols, Work
+from kvzip.linear.state import BASE, Columns, Recursion, Symbols, Work
 from kvzip.linear.symbols import Alphabet
+
+FIRST_ADAPT = 8  # the token after which the distributions adapt for the first time
 
 
 def _floats(count: int, value: float = 0.0) -> NDArray[np.float32]:
@@ -39,6 +41,66 @@ def _recursion(blocks: int, limit: int, delta: float) -> Recursion:
     )  # fmt: skip
 
 
+def _columns(own: int, wide: int, variance: float) -> Columns:
+    fields = {name: _floats(own) for name in Columns._fields}
+    fields["y"] = _floats(wide)
+    fields["inverse"][:] = 1.0
+    fields["variance"][:] = variance
+    return Columns(**fields)
+
+
+def _symbols(alphabet: Alphabet, own: int) -> Symbols:
+    symbols = len(alphabet.values)
+    counts = np.zeros((2, 2, COUNT_ROW), np.int64)
+    counts[:, 0] = PRIOR * UNIT
+    shape = [23 - alphabet.mantissa, alphabet.offset, alphabet.half, symbols // 2, symbols // 2 - 1, 0]
+    return Symbols(
+        alphabet.values, alphabet.edges, np.array(shape, np.int64),
+        np.array([alphabet.least, min(alphabet.step, 1e30)], np.float32), np.tile(start_table(symbols), 2),
+        _floats(2 * INVERSE_ROW), counts.reshape(-1), np.zeros(COUNT_ROW, np.int64),
+        np.zeros(own, np.int32), np.zeros(own, np.int32),
+    )  # fmt: skip
+
+
+def _memory(slots: int, own: int) -> Memory:
+    return Memory(
+        _floats(slots * own), np.full(slots, -1, np.int64), np.zeros(slots, np.int64), _floats(LEVELS * own),
+        _floats(LEVELS * own), _floats(LEVELS * own), _floats(LEVELS * own), _floats(LEVELS * own, 1.0),
+        _floats(own, 1.0), np.zeros(LEVELS, np.int64),
+    )  # fmt: skip
+
+
+def _work(group: Group, count: int, whole: list[Any], real: list[float], settings: Settings) -> Work:
+    """``count`` columns of the base are used; ``whole`` and ``real`` are the parameters, see ``state``."""
+    own = len(group.source)
+    base_blocks = whole[BASE]
+    mix = np.zeros((own // SIDE + 1) * SLOTS)
+    mix[A::SLOTS] = 1.0
+    constant = _floats(SIDE)
+    constant[0] = 1.0
+    start, most = settings.energy_start, settings.energy_memory
+    return Work(
+        kinds=np.concatenate([np.zeros((base_blocks, 3), np.int64), group.kinds]),
+        kind_of=group.kind_of,
+        history=np.zeros((START, own), np.float32),
+        base_history=np.zeros((START, count), np.float32),
+        centres=np.zeros(count),
+        inverses=np.zeros(count),
+        angle=np.tile(np.array([1.0, 0.0]), (group.pairs, 1)),
+        turn=group.turn,
+        rates=np.array([1 / min(start + i, most) for i in range(1, own + 1)], np.float32),
+        shares=np.array([UNIT // (i + 1) for i in range(COUNTS)], np.int64),
+        mix=mix,
+        whole=np.array(whole, np.int64),
+        real=np.array(real, np.float32),
+        counters=np.array([0, FIRST_ADAPT, 0, 0], np.int64),
+        constant=constant,
+        spare=_floats(SIDE),
+        means=np.zeros(own),
+        devs=np.zeros(own),
+    )
+
+
 class GroupCoder:
     """Codes the columns of one group, token after token."""
 
@@ -47,8 +109,8 @@ class GroupCoder:
     ) -> None:
         own = len(group.source)
         self.own = own
-        self.stride = -(-base_columns // settings.most_base) if base_columns and settings.most_base else 1
-        count = -(-base_columns // self.stride) if settings.most_base else 0
+        stride = -(-base_columns // settings.most_base) if base_columns and settings.most_base else 1
+        count = -(-base_columns // stride) if settings.most_base else 0
         base_blocks = -(-(1 + count) // SIDE)
         blocks = base_blocks + own // SIDE
         both = settings.two and count > 0
@@ -57,58 +119,15 @@ class GroupCoder:
         delta = settings.delta_base if count else settings.delta
         self.one = _recursion(blocks, limit, delta)
         self.two = _recursion(own // SIDE + 1, blocks, settings.delta) if both else _recursion(1, 1, 1.0)
-        fields = {name: _floats(own) for name in Columns._fields}
-        fields["y"] = _floats(SIDE * blocks)
-        fields["inverse"][:] = 1.0
-        fields["variance"][:] = variance
-        self.cols = Columns(**fields)
-        symbols = len(alphabet.values)
-        table = np.tile(start_table(symbols), 2)
-        counts = np.zeros((2, 2, COUNT_ROW), np.int64)
-        counts[:, 0] = PRIOR * UNIT
-        shape = [23 - alphabet.mantissa, alphabet.offset, alphabet.half, symbols // 2, symbols // 2 - 1, 0]
-        self.sym = Symbols(
-            alphabet.values, alphabet.edges, np.array(shape, np.int64),
-            np.array([alphabet.least, min(alphabet.step, 1e30)], np.float32), table, _floats(2 * INVERSE_ROW),
-            counts.reshape(-1), np.zeros(COUNT_ROW, np.int64),
-            np.zeros(own, np.int32), np.zeros(own, np.int32),
-        )  # fmt: skip
+        self.cols = _columns(own, SIDE * blocks, variance)
+        self.sym = _symbols(alphabet, own)
         self.refresh_inverse()
-        slots = settings.slots if settings.repeats else 1
-        self.memory = Memory(
-            _floats(slots * own), np.full(slots, -1, np.int64), np.zeros(slots, np.int64), _floats(LEVELS * own),
-            _floats(LEVELS * own), _floats(LEVELS * own), _floats(LEVELS * own), _floats(LEVELS * own, 1.0),
-            _floats(own, 1.0), np.zeros(LEVELS, np.int64),
-        )  # fmt: skip
-        whole = [blocks, base_blocks, limit, back, both, group.pairs, own, settings.repeats, self.stride,
+        self.memory = _memory(settings.slots if settings.repeats else 1, own)
+        whole = [blocks, base_blocks, limit, back, both, group.pairs, own, settings.repeats, stride,
                  settings.count_every]  # fmt: skip
         real = [settings.keep_base if count else settings.keep, settings.weight_floor, settings.weight_ceiling,
                 settings.rate, settings.keep, settings.surprise, 0.0, delta, settings.delta]  # fmt: skip
-        start, most = settings.energy_start, settings.energy_memory
-        mix = np.zeros((own // SIDE + 1) * SLOTS)
-        mix[A::SLOTS] = 1.0
-        constant = _floats(SIDE)
-        constant[0] = 1.0
-        self.work = Work(
-            kinds=np.concatenate([np.zeros((base_blocks, 3), np.int64), group.kinds]),
-            kind_of=group.kind_of,
-            history=np.zeros((START, own), np.float32),
-            base_history=np.zeros((START, count), np.float32),
-            centres=np.zeros(count),
-            inverses=np.zeros(count),
-            angle=np.tile(np.array([1.0, 0.0]), (group.pairs, 1)),
-            turn=group.turn,
-            rates=np.array([1 / min(start + i, most) for i in range(1, own + 1)], np.float32),
-            shares=np.array([UNIT // (i + 1) for i in range(COUNTS)], np.int64),
-            mix=mix,
-            whole=np.array(whole, np.int64),
-            real=np.array(real, np.float32),
-            counters=np.array([0, 8, 0, 0], np.int64),
-            constant=constant,
-            spare=_floats(SIDE),
-            means=np.zeros(own),
-            devs=np.zeros(own),
-        )
+        self.work = _work(group, count, whole, real, settings)
         self.starts = self.freqs = np.empty(0, np.uint32)
 
     def refresh_inverse(self) -> None:

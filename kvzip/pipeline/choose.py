@@ -14,7 +14,7 @@ from kvzip.blocks.united import can_turn
 from kvzip.container.shared import Shared, rope_payload, tokens_payload
 from kvzip.dumps.safetensors import TensorEntry
 from kvzip.pipeline.options import Options
-from kvzip.pipeline.source import MOST_AHEAD, MemberInput
+from kvzip.pipeline.source import MemberInput
 from kvzip.pipeline.survey import (
     BYTES_SAMPLE,
     accepts_tokens,
@@ -42,10 +42,10 @@ class Chooser:
 
     def type_of_bytes(self, source: MemberInput, entry: TensorEntry | None) -> str:
         """What the bytes of a U8 cache are, by a sample of the tensor ``entry``."""
-        if entry is None or entry.start + BYTES_SAMPLE > MOST_AHEAD:
+        if entry is None:
             return "F8_E4M3"
-        ahead = source.peek(min(entry.stop, entry.start + BYTES_SAMPLE))
-        return type_of_bytes(np.frombuffer(ahead[entry.start :], np.uint8))
+        ahead = source.look(entry.start, min(entry.stop, entry.start + BYTES_SAMPLE))
+        return "F8_E4M3" if ahead is None else type_of_bytes(np.frombuffer(ahead, np.uint8))
 
     def find_tokens(self, source: MemberInput, extents: tuple[Extent, ...]) -> None:
         """Look ahead to the extent of a member that tells its tokens."""
@@ -53,11 +53,12 @@ class Chooser:
         self.unique = None
         if number is None:
             return
-        ahead = sum(extent.nbytes for extent in extents[: number + 1])
-        if ahead > MOST_AHEAD:
-            return
         extent = extents[number]
-        ids, whole = tokens_of(extent, source.peek(ahead)[ahead - extent.nbytes :])
+        start = sum(before.nbytes for before in extents[:number])
+        data = source.look(start, start + extent.nbytes)
+        if data is None:
+            return
+        ids, whole = tokens_of(extent, data)
         if ids is not None:
             self.known.tokens.append(Occurrences.of(ids))
             self.emit(tokens_payload(ids))

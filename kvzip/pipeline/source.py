@@ -34,11 +34,25 @@ class MemberInput:
             got += step
         return data
 
-    def peek(self, count: int) -> memoryview:
-        """The next ``count`` bytes, which will be read again."""
-        ahead = self.read(count)
-        self.file = Prefixed(ahead, self.file)  # type: ignore[assignment]
-        return memoryview(ahead)
+    def look(self, start: int, stop: int) -> memoryview | None:
+        """The bytes from ``start`` to ``stop``, counted from here, without taking any; None if they are too many.
+
+        A file is sought in; of a pipe all up to ``stop`` is read, held and given again.
+        """
+        can_seek = getattr(self.file, "seekable", None)
+        if can_seek is None or not can_seek():
+            if stop > MOST_AHEAD:
+                return None
+            ahead = self.read(stop)
+            self.file = Prefixed(ahead, self.file)  # type: ignore[assignment]
+            return memoryview(ahead)[start:]
+        if stop - start > MOST_AHEAD:
+            return None
+        here = self.file.tell()
+        self.file.seek(here + start)
+        data = self.read(stop - start)
+        self.file.seek(here)
+        return memoryview(data)
 
 
 class Prefixed:

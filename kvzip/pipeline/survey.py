@@ -7,6 +7,7 @@ written into the container.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -22,6 +23,7 @@ from kvzip.streams.extent import Extent
 from kvzip.streams.plan import gather_whole
 
 LEAST_TOKENS = 16
+TOKENS_AT_ONCE = 1024
 BYTES_SAMPLE = 1 << 18
 LEAN_OF_E5M2 = 1.45  # between 1 and 2
 LEAST_REPEATED = 1 / 32  # of the tokens, for a record of them to pay
@@ -68,11 +70,19 @@ def tokens_of(extent: Extent, data: memoryview) -> tuple[Ints | None, bool]:
     names = list(extent.stream_names())
     lowest = min(name.layer for name in names)
     chosen = [i for i, name in enumerate(names) if name.layer == lowest and name.kind == "value"]
-    values = gather_whole(extent, data)[chosen]
-    rows = np.ascontiguousarray(values.transpose(1, 0, 2)).reshape(extent.tokens, -1)
-    ids = identify(rows.view(np.uint8))
+    values = gather_whole(extent, data)
+    values = values if len(chosen) == len(names) else values[chosen]
+    ids = identify(_rows(values))
     worth = len(ids) - int(ids.max(initial=-1) + 1) >= LEAST_REPEATED * len(ids)
     return (ids if worth else None), len(chosen) == len(names)
+
+
+def _rows(values: NDArray[Any]) -> Iterator[bytes]:
+    """Each token's row of all streams of (streams, tokens, channels), a few tokens at a time."""
+    for start in range(0, values.shape[1], TOKENS_AT_ONCE):
+        part = np.ascontiguousarray(values[:, start : start + TOKENS_AT_ONCE].transpose(1, 0, 2))
+        for row in part.reshape(part.shape[0], -1):
+            yield row.tobytes()
 
 
 def accepts_tokens(extent: Extent, count: int) -> bool:

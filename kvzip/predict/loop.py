@@ -73,7 +73,7 @@ def build(decoding: bool) -> Any:
         times,  # int32[tokens]: how often it was seen before
         pair_of,  # the same two for pairs of tokens
         pair_times,
-        use_energy,
+        energy_step,  # groups between two looks at a token's energy; 0: never
         grid,
         averages,  # float32[streams, AVERAGES * padded]
         gains,  # float32[streams, GAINS * padded]
@@ -158,12 +158,11 @@ def build(decoding: bool) -> Any:
                 before = literal
                 total = np.int64(0)
                 usual = peek(learn, USUAL) >> 8
-                energy = energies[t]
+                energy, loud = energies[t], np.float32(1)
                 for q in range(count):
                     p, live = peek(group_of, 3 * q), peek(group_of, 3 * q + 2)
                     at = i + peek(group_of, 3 * q + 1)
-                    loud = np.float32(1)
-                    if use_energy:
+                    if energy_step and q % energy_step == 0:
                         coded_before = stream * channels + peek(group_of, 3 * q + 1)
                         loud = factor(energy, coded_before)
                     pack(
@@ -187,14 +186,14 @@ def build(decoding: bool) -> Any:
                             literal,
                         )  # fmt: skip
                     numbers(x, at, work, mean_at + p, mask, sign_at, least, offset, down, unit, work, X * padded + p)
-                    if use_energy:
+                    if energy_step:
                         logs_sum = of_group(work, X * padded, mean_at, variance_at, living, p, logs)
                         total += logs_sum
                         energy += logs_sum - usual * live
                 if word > word_end:
                     overrun += word - word_end
                     word = word_end
-                if use_energy:
+                if energy_step:
                     energies[t] = energy
                     learn_usual(learn, USUAL, total, channels)
                 escapes = literal - before

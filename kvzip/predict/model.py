@@ -66,11 +66,11 @@ class ResidualModel:
         scales: NDArray[np.int8] | None = None,
         slots: int = 0,
         pair_slots: int = 0,
-        use_energy: bool = True,
+        energy_step: int = 1,
         prior: Prior | None = None,
     ) -> None:
         self.streams, self.channels, self.grid, self.parameters = streams, channels, grid, parameters
-        self.use_energy = use_energy
+        self.energy_step = energy_step
         self.cos = np.array(rope.cos if rope else (), np.float64)
         self.sin = np.array(rope.sin if rope else (), np.float64)
         self.angle = np.stack([np.ones(len(self.cos)), np.zeros(len(self.cos))])
@@ -163,7 +163,7 @@ class ResidualModel:
         self.token += tokens
         return (
             values, self.streams, tokens, self.channels, self.groups, self.padded, self.turned, turn, seen.slot,
-            seen.times, seen.pair, seen.pair_times, self.use_energy, self.grid.vector(), self.averages, self.gains,
+            seen.times, seen.pair, seen.pair_times, self.energy_step, self.grid.vector(), self.averages, self.gains,
             self.memory, self.pair_memory, self.learned, self.live,
             np.zeros(steps.WORK_ROWS * self.padded, np.float32),
             np.zeros(4 * self.padded, np.int32), np.zeros(2 * self.padded, np.uint32),

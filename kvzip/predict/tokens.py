@@ -6,6 +6,7 @@ place in the memory of repeated tokens and of repeated pairs (previous id, id), 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +63,7 @@ def _places(keys: NDArray[np.int64]) -> tuple[Ints, Ints, int]:
     return slots[inverse], times, int(repeated.sum())
 
 
-def identify(rows: NDArray[np.uint8]) -> Ints:
-    """The id of each row of (tokens, bytes): equal if and only if the rows are."""
+def identify(rows: Iterable[bytes]) -> Ints:
+    """The id of each row: equal if and only if the rows are. Rows are kept once each."""
     seen: dict[bytes, int] = {}
-    return np.array([seen.setdefault(row.tobytes(), len(seen)) for row in rows], np.int32)
+    return np.array([seen.setdefault(row, len(seen)) for row in rows], np.int32)

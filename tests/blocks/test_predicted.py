@@ -111,8 +111,12 @@ def ids_of(source, tokens, most):
 
 
 ROPES = [
-    None, "half:theta=1e4", "interleaved:theta=5e5", "half:theta=1e4,dim=6,start=3", "interleaved:theta=1e4,dim=2,start=1",
-]  # fmt: skip
+    None,
+    "half:theta=1e4",
+    "interleaved:theta=5e5",
+    "half:theta=1e4,dim=6,start=3",
+    "interleaved:theta=1e4,dim=2,start=1",
+]
 
 
 @settings(max_examples=120, deadline=None)

@@ -1,14 +1,14 @@
-"""Write the outputs that README shows anew: ``python -m tests.docs.update_readme`` in the checkout's folder."""
+"""Write the outputs that README shows anew: ``python -m tests.docs.update_readme`` in the checkout's folder.
+
+Figures that were measured are not its business, see ``benchmarks/publish.py``.
+"""
 
 from __future__ import annotations
 
-import re
 import tempfile
 from pathlib import Path
 
-import kvzip
-
-from .readme import FIXTURE, README, ROOT, blocks, commands, comparable, prepare, python, shell
+from .readme import README, blocks, commands, comparable, prepare, python, shell
 
 
 def updated(text: str, folder: Path) -> str:
@@ -26,15 +26,6 @@ def updated(text: str, folder: Path) -> str:
         fresh.append((shown.start, shown.end, python(code.body, folder)))
     for start, end, body in sorted(fresh, reverse=True):
         text = text[:start] + body + text[end:]
-    return with_levels(text)
-
-
-def with_levels(text: str) -> str:
-    """README with the last column of the table of levels filled in."""
-    dump = (ROOT / FIXTURE).read_bytes()
-    for level in range(1, 5):
-        ratio = len(dump) / len(kvzip.compress(dump, level=level))
-        text = re.sub(rf"^(\| `-{level}`.*\|)[^|]*\|$", rf"\1 {ratio:.4f}x |", text, flags=re.MULTILINE)
     return text
 
 

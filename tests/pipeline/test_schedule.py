@@ -139,7 +139,7 @@ def test_what_is_done_is_let_go_without_the_garbage_collector(chain):
             for i in range(200):
                 thing = Thing()
                 alive.add(thing)
-                last = pool.submit(chain(i), 1, lambda thing=thing: thing, after=[last] if last else [])
+                last = pool.submit(chain(i), 1, lambda thing=thing: thing, chain(i) > 0, [last] if last else [])
                 del thing
                 for result in pool.results():
                     del result

@@ -16,7 +16,7 @@ from kvzip.container import records
 from kvzip.container.shared import Shared, prior_payload
 from kvzip.container.structures import RESIDUALS, Start
 from kvzip.pipeline.train import TRUST, blend
-from kvzip.predict.grid import K_ABOVE, Grid
+from kvzip.predict.grid import K_ABOVE, Grid, first_phase
 from kvzip.predict.prior import (
     MANTISSAS,
     MASS_LOG2,
@@ -94,7 +94,7 @@ def test_shipped_rows_and_what_is_told_of_them(mantissa):
     assert (rows.sum(axis=1) == 1 << MASS_LOG2).all()
     assert rows.shape == (contexts_of(mantissa), 129) == (Grid(mantissa, 8, 127).contexts, 129)
     told, starts = entropies(rows, mantissa), class_starts(mantissa)
-    assert len(told) == len(starts) == 2 * mantissa + 2 + K_ABOVE
+    assert len(told) == len(starts) == first_phase(mantissa) + K_ABOVE + 1
     assert all(0 < bits < 7 for bits in told)
     assert starts == sorted(starts)
     assert types_of(7) == ["BF16", "F32"]

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from test_grid import FLOATS, GRIDS, packed
 
 from kvzip.coder import lanes
 from kvzip.coder.lanes import WIDTH
 from kvzip.predict import grid as grids
 from kvzip.predict import rows, symbols
 from kvzip.predict.symbols import OUT, SYMBOLS
+
+from .test_grid import FLOATS, GRIDS, packed
 
 BITS = 12
 

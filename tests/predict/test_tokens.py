@@ -54,4 +54,4 @@ def test_of_nothing_nothing_repeats():
 @given(some.lists(some.binary(min_size=3, max_size=3) | some.sampled_from([b"abc", b"\0\0\0"]), max_size=30))
 def test_equal_rows_get_equal_ids_in_order_of_appearance(rows):
     table = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, 3)
-    assert identify(table).tolist() == first_seen(rows).tolist()
+    assert identify(row.tobytes() for row in table).tolist() == first_seen(rows).tolist()

@@ -25,7 +25,7 @@ SINGLE, DIRECTORY = 0, 1
 EXPONENTS, RESIDUALS = b"exponents-1", b"residuals-1"
 SHA256 = {
     EXPONENTS: "0dac10e4925f88b7dbef25a7c97b479dbc9bfbbec7e62fdc871a58be33424231",
-    RESIDUALS: "daa1d2785d46004b5c2ed9f30e0904307cb16f3b5fe621912abdd3c3e878d778",
+    RESIDUALS: "800cad0b410ada1c3820a5be7c8a2c710eb45ddf274e382164cadca59c0d1c4b",
 }
 RANGES = {
     "alpha": (32768, 65536),

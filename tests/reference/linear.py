@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from .linear_columns import Alphabet, Row, Stream, groups_of
-from .linear_group import GroupDecoder, Settings
-from .linear_learning import Lanes
+from .linear_group import GroupDecoder
+from .linear_settings import Settings
+from .linear_symbols import Lanes
 from .reading import Bytes, UnsupportedError, require
 
 if TYPE_CHECKING:

@@ -1,80 +1,16 @@
-"""Sections 13.5, 13.7 and 13.8 of docs/format.md: the tokens of a group of columns."""
+"""Sections 13.5 to 13.7 of docs/format.md: the tokens of a group of columns."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from .linear_columns import SIDE, Alphabet, Angles, ColumnBlock, Group, Row
-from .linear_learning import (
-    LEAST,
-    ONE,
-    TOTAL,
-    ZERO,
-    Distribution,
-    F,
-    Lanes,
-    Memory,
-    Mixture,
-    Place,
-    Recursion,
-    between,
-    least,
-    most,
-    zeros,
-)
-from .reading import Bytes, require
+from .linear_learning import LEAST, ONE, ZERO, F, Memory, Mixture, Place, Recursion, between, least, most, zeros
+from .linear_scales import CLIP, FLOOR, START, Scales, spreads
+from .linear_settings import Settings
+from .linear_symbols import Lanes, Symbols
 
-START = 16
-CLIP = F(20)
-REACH = F(16)
-FINE = 22
-TINY = F(1e-34)
-FLOOR = F(1e-3)
 CONSTANT = np.eye(1, SIDE, dtype=F)[0]
-
-
-@dataclass
-class Settings:
-    """Section 13.1, as they are used."""
-
-    most_rows: int
-    most_base: int
-    two: bool
-    repeats: bool
-    slots: int
-    keep: float
-    keep_base: float
-    delta: float
-    delta_base: float
-    rate: float
-    weight_floor: float
-    weight_ceiling: float
-    energy_start: int
-    energy_memory: int
-    surprise: float
-    count_every: int
-
-    @classmethod
-    def read(cls, data: Bytes) -> Settings:
-        def whole(low: int, high: int) -> int:
-            return min(max(data.varint(0, 1 << 16), low), high)
-
-        def real(low: float, high: float) -> float:
-            value = float(np.frombuffer(data.take(8), "<f8")[0])
-            require(0 <= value <= 1 << 16, "a setting out of range")
-            return min(max(value, low), high)
-
-        settings = cls(
-            whole(0, 1 << 14), whole(0, 1 << 13), bool(data.flag()), bool(data.flag()), whole(1, 1 << 16),
-            real(0.5, 1), real(0.5, 1), real(1e-2, 1e6), real(1e-2, 1e6), real(1e-6, 0.5), real(1e-3, 1e3),
-            real(1e-3, 1e3), whole(1, 1 << 16), whole(1, 1 << 16), real(0, 1), whole(1, 1 << 16),
-        )  # fmt: skip
-        data.varint(0, 1 << 16)  # layers_back
-        settings.two &= not settings.most_rows
-        data.finish()
-        return settings
 
 
 class GroupDecoder:
@@ -94,12 +30,11 @@ class GroupDecoder:
         self.second = Recursion(small, small, settings.keep, settings.delta)
         self.mixture = Mixture(group.own // SIDE)
         self.memory = Memory(settings.slots, group.own)
-        self.distributions = [Distribution(2 * alphabet.sign) for _ in range(2)]
+        self.symbols = Symbols(alphabet, group.own)
         self.angles = Angles(group)
         self.y = zeros(columns)
         self.residual, self.value, self.mixed = (zeros(group.own) for _ in range(3))
-        self.run, self.last = [0] * group.own, [0] * group.own
-        self.clock, self.adapt_at, self.strange, self.absurd = 0, 8, 0, 0
+        self.strange = self.absurd = 0
         self._begin(4.0**exponent)
 
     def _begin(self, variance: float) -> None:
@@ -107,7 +42,7 @@ class GroupDecoder:
         self.token = 0
         self.centre, self.spread, self.scale, self.other, self.shift = (zeros(own) for _ in range(5))
         self.inverse, self.factor = np.ones(own, F), np.ones(own, F)
-        self.variance, self.cross = np.full(own, variance, F), zeros(own)
+        self.scales = Scales(self.group, variance)
         self.history: list[Row] = []
         self.base_history: list[Row] = []
         self.usual = ZERO
@@ -116,10 +51,11 @@ class GroupDecoder:
         """One token. ``row`` is of ordered integers: filled in, or known where there are no lanes."""
         with np.errstate(all="ignore"):
             chosen = base[:: self.stride][: self.base]
+            self.symbols.counted = self.token < 256 or self.token % self.settings.count_every == 0
             self._expect(chosen, name)
             for block in self.group.blocks:
                 self._block(block, lanes, row)
-            self._note_runs(row)
+            self.symbols.note_runs(row)
             load = self._learn(chosen, name)
             self._keep_time(load)
 
@@ -135,7 +71,7 @@ class GroupDecoder:
             self.scale, self.shift, self.other = self.spread.copy(), self.centre.copy(), zeros(self.group.own)
             self.mixture.token = np.zeros(5)
             self.y[0], self.y[1 : 1 + self.base] = ONE, self._normalised(base)
-        self._deviations()
+        self.scales.expect(self.cos, self.sin, self.factor)
         self.one.know(self.y[: self.first])
         if self.two:
             self.second.know(CONSTANT)
@@ -158,23 +94,6 @@ class GroupDecoder:
             self.usual = self.usual + (load - self.usual) * F(0.02)
         else:
             self.usual = load
-
-    def _deviations(self) -> None:
-        c, s = self.cos, self.sin
-        a, b = slice(0, 2 * self.group.pairs, 2), slice(1, 2 * self.group.pairs, 2)
-        variance = np.where(self.variance < TINY, TINY, self.variance)
-        self.deviation = np.sqrt(variance * self.factor)
-        f = (self.factor[a] + self.factor[b]) * F(0.5)
-        va, vb, cross = variance[a] * f, variance[b] * f, self.cross[a] * f
-        cs, cc, ss = c * s, c * c, s * s
-        floor = FLOOR * (va + vb)
-        v1 = cc * va - (cs + cs) * cross + ss * vb
-        v1 = np.where(floor > v1, floor, v1)
-        v2 = ss * va + (cs + cs) * cross + cc * vb
-        self.slope = (cs * (va - vb) + (cc - ss) * cross) / v1
-        v2 = v2 - self.slope * self.slope * v1
-        self.deviation[a], self.deviation[b] = np.sqrt(v1), np.sqrt(np.where(floor > v2, floor, v2))
-        self.precision = ONE / self.deviation
 
     # The token
 
@@ -215,13 +134,13 @@ class GroupDecoder:
     def _mix(self, own: slice) -> None:
         y, u, v = self.y[self.first :][own], self.one.n[self.first :][own], self.second.n[SIDE:][own]
         block = own.start // SIDE
-        self.mixed[own] = self.mixture.learn(block, y, u, v, self.spread[own], self.variance[own])
+        self.mixed[own] = self.mixture.learn(block, y, u, v, self.spread[own], self.scales.variance[own])
 
     def _compare(self, own: slice, r: Row) -> None:
         assert self.place is not None
         gain, history = self.memory.gain[self.place.level][own], self.place.row[own]
         u = gain * (history - (self.value[own] - r))
-        w = ONE / np.where(self.variance[own] < LEAST, LEAST, self.variance[own])
+        w = ONE / np.where(self.scales.variance[own] < LEAST, LEAST, self.scales.variance[own])
         w = np.where(r * r * w < F(16), w, ZERO)
         ru = uu = ZERO
         for one, two in zip(w * r * u, w * u * u, strict=True):
@@ -235,9 +154,9 @@ class GroupDecoder:
     def _single(self, block: ColumnBlock, q: int, quiet: np.float32, lanes: Lanes | None, row: list[int]) -> None:
         o = block.first + q
         m = self._mean(o)
-        row[o] = self._symbol(lanes, o, block.kind, m, self.precision[o] * quiet, row[o])
+        row[o] = self.symbols.decode(lanes, o, block.kind, m, self.scales.precision[o] * quiet, row[o])
         v = self.alphabet.values[row[o]]
-        z = (v - m) * self.precision[o]
+        z = (v - m) * self.scales.precision[o]
         y = (v - self.centre[o]) * self.inverse[o]
         if not abs(y) < F(1e4):
             y, v, z = self.one.p[self.first + o], m, ONE
@@ -251,13 +170,15 @@ class GroupDecoder:
         c, s = self.cos[o // 2], self.sin[o // 2]
         ma, mb = self._mean(o), self._mean(o + 1)
         m1 = c * ma - s * mb
-        row[o] = self._symbol(lanes, o, block.kind, m1, self.precision[o] * quiet, row[o])
+        row[o] = self.symbols.decode(lanes, o, block.kind, m1, self.scales.precision[o] * quiet, row[o])
         v1 = self.alphabet.values[row[o]]
         r1 = v1 - m1
-        m2 = s * ma + c * mb + (self.slope[o // 2] * r1 if abs(r1) < F(1e18) else ZERO)
-        row[o + 1] = self._symbol(lanes, o + 1, block.kind, m2, self.precision[o + 1] * quiet, row[o + 1])
+        m2 = s * ma + c * mb + (self.scales.slope[o // 2] * r1 if abs(r1) < F(1e18) else ZERO)
+        row[o + 1] = self.symbols.decode(
+            lanes, o + 1, block.kind, m2, self.scales.precision[o + 1] * quiet, row[o + 1]
+        )
         v2 = self.alphabet.values[row[o + 1]]
-        z1, z2 = r1 * self.precision[o], (v2 - m2) * self.precision[o + 1]
+        z1, z2 = r1 * self.scales.precision[o], (v2 - m2) * self.scales.precision[o + 1]
         va, vb = c * v1 + s * v2, c * v2 - s * v1
         ya = (va - self.centre[o]) * self.inverse[o]
         yb = (vb - self.centre[o + 1]) * self.inverse[o + 1]
@@ -287,56 +208,14 @@ class GroupDecoder:
         rate = F(1 / min(self.settings.energy_start + self.coded, self.settings.energy_memory))
         self.energy = self.energy + (least(z * z, CLIP) - self.energy) * rate
 
-    # Symbols
-
-    def _symbol(
-        self, lanes: Lanes | None, o: int, kind: int, mean: np.float32, precision: np.float32, known: int
-    ) -> int:
-        if self.run[o] >= 8:
-            hit = TOTAL - max(TOTAL // (2 * self.run[o]), 1024)
-            same = lanes.slot() < hit if lanes else known == self.last[o]
-            self._count(lanes, kind, 0 if same else hit, hit if same else TOTAL)
-            if same:
-                return self.last[o]
-
-        def cumulative(k: int) -> int:
-            z = (edges[k] - mean) * precision
-            z = z if z > -REACH else -REACH  # NaN goes here
-            fine = int(least(z, REACH) * F(1 << FINE)) + (16 << FINE)  # towards 0
-            cell, part = divmod(fine, 1 << (FINE - 6))
-            return table[cell] + ((table[cell + 1] - table[cell]) * part >> (FINE - 6)) + k
-
-        edges, table = self.alphabet.edges, self.distributions[kind].table
-        if lanes:
-            slot, known, above = lanes.slot(), 0, 2 * self.alphabet.sign
-            while above - known > 1:
-                middle = (known + above) >> 1
-                if cumulative(middle) <= slot:
-                    known = middle
-                else:
-                    above = middle
-        self._count(lanes, kind, cumulative(known), cumulative(known + 1))
-        return known
-
-    def _count(self, lanes: Lanes | None, kind: int, low: int, high: int) -> None:
-        if lanes:
-            lanes.take(low, high)
-        if self.token < 256 or self.token % self.settings.count_every == 0:
-            self.distributions[kind].count(low, high)
-
-    def _note_runs(self, row: list[int]) -> None:
-        for o, k in enumerate(row):
-            more = 4 if k == self.alphabet.sign else 1
-            self.run[o] = self.run[o] + more if k == self.last[o] else 0
-            self.last[o] = k
-
     # After the token
 
     def _learn(self, base: Row, name: int) -> np.float32:
         if self.token == 0:
-            self._first_variances()
+            self.scales.begin(self.residual)
         else:
-            self._variances()
+            rate = most(ONE / F(self.token + 2), F(self.settings.rate))
+            self.scales.learn(self.residual, rate, self.energy, self.token >= START)
         if self.token < START:
             self.history.append(self.value.copy())
             self.base_history.append(base.astype(F))
@@ -346,7 +225,7 @@ class GroupDecoder:
             return ZERO
         residual = self.mixed if self.two else self.one.n[self.first :]
         if self.settings.repeats:
-            self.memory.learn(name, self.value, residual * self.spread, self.variance)
+            self.memory.learn(name, self.value, residual * self.spread, self.scales.variance)
         floor, ceiling = F(self.settings.weight_floor), F(self.settings.weight_ceiling)
         weight = ONE / least(most(self.energy, floor), ceiling)
         load = self.one.learn(self.y, weight)
@@ -357,33 +236,9 @@ class GroupDecoder:
     def _second_y(self) -> Row:
         return np.concatenate([CONSTANT, self.y[self.first :]]) if self.first > SIDE else self.y
 
-    def _first_variances(self) -> None:
-        for kind in range(2):
-            total = count = ZERO
-            for r in self.residual[self.group.kinds == kind]:
-                total, count = total + r * r, count + ONE
-            of = self.group.kinds == kind
-            self.variance[of] = F(0.5) * (total / count + self.residual[of] * self.residual[of])
-
-    def _variances(self) -> None:
-        rate = most(ONE / F(self.token + 2), F(self.settings.rate))
-        calm = ONE / most(self.energy, F(0.05))
-        r, v = self.residual, self.variance
-        q = r * r * calm
-        if self.token >= START:
-            q = np.where(CLIP * v < q, CLIP * v, q)
-        self.variance = v + (q - v) * rate
-        a, b = slice(0, 2 * self.group.pairs, 2), slice(1, 2 * self.group.pairs, 2)
-        q = r[a] * r[b] * calm
-        if self.token >= START:
-            top = CLIP * np.sqrt(self.variance[a] * self.variance[b])
-            q = np.where(-top > q, -top, q)
-            q = np.where(top < q, top, q)
-        self.cross[a] = self.cross[a] + (q - self.cross[a]) * rate
-
     def _replay(self) -> None:
-        self.base_centre, self.base_inverse = _spreads(self.base_history, self.base)
-        centre, inverse = _spreads(self.history, self.group.own)
+        self.base_centre, self.base_inverse = spreads(self.base_history, self.base)
+        centre, inverse = spreads(self.history, self.group.own)
         self.centre, self.inverse = centre.astype(F), inverse.astype(F)
         self.spread = ONE / self.inverse
         for t in range(1, START):
@@ -407,23 +262,4 @@ class GroupDecoder:
             self.memory.places.clear()
             self.strange = 0
             self._begin(0.0)
-        self.clock += 1
-        if self.clock == self.adapt_at:
-            self.adapt_at += min(self.clock, 64)
-            for distribution in self.distributions:
-                distribution.adapt()
-
-
-def _spreads(rows: list[Row], count: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
-    """Means and inverse deviations of columns over the tokens 1 to 15."""
-    total, square = np.zeros(count), np.zeros(count)
-    wide = [row.astype(np.float64) for row in rows[1:]]
-    for v in wide:
-        total = total + np.where(abs(v) < 3e38, v, 0)
-    centre = total / (START - 1)
-    for v in wide:
-        square = square + np.where(abs(v) < 3e38, (v - centre) * (v - centre), 0)
-    spread = np.sqrt(square / (START - 1))
-    floor = spread.max(initial=0) * float(F(1e-6))
-    spread = np.where(floor > spread, floor, spread)
-    return centre, 1 / np.where(spread < 1e-30, 1e-30, spread)
+        self.symbols.keep_time()

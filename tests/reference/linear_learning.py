@@ -1,4 +1,4 @@
-"""Sections 13.6 to 13.10 of docs/format.md: what linear prediction learns, apart from means and deviations."""
+"""Sections 13.6, 13.9 and 13.10 of docs/format.md: the recursion, the mixture of two, repeated tokens."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from .linear_columns import Row
 
 F = np.float32
 ONE, ZERO, LEAST = F(1), F(0), F(1e-30)
-TOTAL = 1 << 31
-DEVIATION = 64  # cells of T
-CELLS = 2048
-COUNTS = 128
 
 
 def zeros(count: int) -> Row:
@@ -168,73 +164,3 @@ class Memory:
         left = np.where(left < F(0.05), F(0.05), left)
         self.gain[level] = gain
         self.left[level] = np.where(left > ONE, ONE, left)
-
-
-class Distribution:
-    """Section 13.11: T of one kind, and the counts of its quantiles."""
-
-    def __init__(self, symbols: int) -> None:
-        self.top = TOTAL - symbols
-        density = []
-        for cell in range(CELLS // 2):
-            x = (cell + 0.5) / DEVIATION / 0.97
-            base = 1.0 + x * x / 16
-            power = 1.0
-            for _ in range(8):
-                power = power * base
-            density.append(1.0 / (power * float(np.sqrt(base))) + 1e-9)
-        total = 0.0
-        for one in density:
-            total += one
-        half, upper = 0.0, [self.top // 2]
-        for one in density:
-            half += one / total
-            upper.append(min(self.top, self.top // 2 + int(half * (self.top // 2))))
-        self.table = [self.top - t for t in upper[:0:-1]] + upper
-        self.table[0] = 0
-        self.table[CELLS:] = [self.top, self.top]
-        self.counts = [24 * 4096] * COUNTS
-
-    def count(self, low: int, high: int) -> None:
-        cells = range(low >> 24, ((high - 1) >> 24) + 1)
-        for cell in cells:
-            self.counts[cell] += 4096 // len(cells)
-
-    def adapt(self) -> None:
-        counts = [max(count, 1) for count in self.counts]
-        total = seen = sum(counts)
-        even, seen = [], 0
-        for count in counts:
-            even.append((seen * (self.top >> 8) // total) << 8)
-            seen += count
-        even.append(self.top)
-        for i in range(1, CELLS):
-            c, part = divmod(self.table[i], 1 << 24)
-            self.table[i] = min(even[c] + ((even[c + 1] - even[c]) * part >> 24), self.top)
-        self.counts = [min(total, 4096 << 14) // COUNTS] * COUNTS
-
-
-class Lanes:
-    """Section 13.12: two lanes of rANS that take turns."""
-
-    def __init__(self, payload: bytes) -> None:
-        self.words = np.frombuffer(payload, "<u4").tolist()
-        self.at = 4
-        lane = self.words[:4] + [0] * 4
-        self.states = [lane[0] | lane[1] << 32, lane[2] | lane[3] << 32]
-
-    def slot(self) -> int:
-        return self.states[0] % TOTAL
-
-    def take(self, low: int, high: int) -> None:
-        """The slot's interval is known: the next slot is the other lane's."""
-        x = self.states.pop(0)
-        x = (high - low) * (x >> 31) + x % TOTAL - low
-        if x < TOTAL:
-            x = x << 32 | (self.words[self.at] if self.at < len(self.words) else 0)
-            self.at += 1
-        self.states.append(x)
-
-    @property
-    def ended(self) -> bool:
-        return self.at == len(self.words) and self.states == [TOTAL, TOTAL]

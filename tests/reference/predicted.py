@@ -140,11 +140,11 @@ class Prediction:
         return out
 
     def _start(self, data: Bytes, channels: int) -> None:
-        flags = data.number(1)
+        flags, self.energy = data.number(1), data.number(1)
         rope, tokens = data.varint(0, len(self.known.ropes)), data.varint(0, len(self.known.tokens))
         scales = [(data.signed(), data.signed()) for _ in self.kinds]
-        self.energy, self.unique = flags & 1, flags >> 1 & 1
-        impossible = flags > 3 or (self.unique and (not tokens or self.extent.dtype == F32))
+        self.unique = flags
+        impossible = flags > 1 or (self.unique and (not tokens or self.extent.dtype == F32))
         require(not impossible and all(-120 <= x <= 120 for pair in scales for x in pair), "an impossible start")
         self.tokens = self.known.tokens[tokens - 1] if tokens else []
         require(not tokens or (len(self.tokens) == self.extent.tokens and not self.token), "tokens of another dump")
@@ -193,9 +193,11 @@ class Prediction:
         coded: list[tuple[Window, int, bool]] = []
         freqs: list[int] = []
         total, usual = 0, self.usual[stream] >> 8
-        for start, end in self.groups:
+        loud = F(1)
+        for number_of_group, (start, end) in enumerate(self.groups):
             part = slice(start, end)
-            loud = self._factor(self.energies[t], stream * channels + start) if self.energy else F(1)
+            if self.energy and number_of_group % self.energy == 0:
+                loud = self._factor(self.energies[t], stream * channels + start)
             values += self._group(mean[part], variance[part] * loud, number + start, coded, freqs)
             x.append(self.grid.numbers(np.array(values[part], np.int64), mean[part]))
             e = x[-1] - mean[part]

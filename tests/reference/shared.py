@@ -16,7 +16,7 @@ PRIOR_MAGIC = bytes.fromhex("89 4B 56 50 0D 0A 1A 0A")
 
 
 def contexts_of(mantissa: int) -> int:
-    return 2 * mantissa + 1 + 4 * 11
+    return 2 * mantissa + 3 + 4 * 11
 
 
 @dataclass

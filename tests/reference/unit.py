@@ -9,12 +9,13 @@ import numpy as np
 from .blocks import BATCH, LATENT, LAYER, VALUE, Chain, Extent, plan
 from .linear import LinearDecoder
 from .linear_columns import Row, Stream, base_columns
-from .linear_group import Settings
+from .linear_settings import Settings
 from .reading import Bytes, UnsupportedError, require
 from .shared import Known
 
 LINEAR, APART = range(2)
 MOST_BYTES = 192 << 20
+TYPES = (7, 8, 14, 15, 18)  # F8_E5M2, F8_E4M3, F16, BF16, F32
 
 
 @dataclass
@@ -53,9 +54,6 @@ class UnitDecoder:
         self.unit, self.extents, self.parameters, self.known = unit, extents, parameters, known
         require(len(extents) == unit.count and _can_join(extents), "extents that are no unit")
         require(unit.rope <= len(known.ropes) and unit.tokens <= len(known.tokens), "a unit refers to nothing")
-        if unit.rope:
-            narrow = min(extent.axes[-1][1] for extent in extents)
-            require(known.ropes[unit.rope - 1].channels <= narrow, "a rope for wider rows")
         if unit.tokens:
             require(len(known.tokens[unit.tokens - 1]) == self.tokens, "tokens of another dump")
         for back in unit.bases:
@@ -63,6 +61,9 @@ class UnitDecoder:
             require(before[-back].tokens == self.tokens, "a base of other tokens")
         self.bases = [before[-back] for back in unit.bases]
         self.streams = self._streams()
+        for stream in self.streams:
+            if stream.rope and not stream.value:
+                require(stream.rope.channels <= stream.channels, "a rope for wider rows")
         base = sum(stream.channels for unit in self.bases for stream in unit.streams)
         self.linear = LinearDecoder(extents[0], self.streams, base, unit.settings)
         self.apart: list[Chain] = []
@@ -159,7 +160,7 @@ def _can_join(extents: list[Extent]) -> bool:
     if any(not extent.axes for extent in extents) or not first.layer:
         return False
     same = all((x.layer, x.dtype, x.tokens) == (first.layer, first.dtype, first.tokens) for x in extents)
-    kinds = all(extent.kind <= LATENT for extent in extents)
+    kinds = all(extent.kind <= LATENT and extent.dtype in TYPES for extent in extents)
     axes = [axis for extent in extents for axis in extent.axes]
     plain = not any(label == LAYER or (label == BATCH and size > 1) for label, size in axes)
     return same and kinds and plain and sum(extent.elements * extent.item for extent in extents) <= MOST_BYTES

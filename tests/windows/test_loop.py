@@ -12,7 +12,7 @@ from twin import COUNTERS, Twin
 
 from kvzip.coder import rans
 from kvzip.errors import ContainerError
-from kvzip.windows import loop, triggers
+from kvzip.windows import triggers
 from kvzip.windows.model import Coded, PlaneModel
 from kvzip.windows.parameters import Parameters
 from kvzip.windows.prior import Fields

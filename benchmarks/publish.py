@@ -1,0 +1,59 @@
+"""Make all that the documents show of a run out of its data: ``docs/benchmarks.json`` by default.
+
+Tables of docs/benchmarks.md, the picture docs/ratio-speed.svg, the table of levels in README. Nothing is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from dumps import ROOT
+from plot import ratio_speed
+from report import markdown, summary
+
+DATA = ROOT / "docs" / "benchmarks.json"
+TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
+
+
+def main() -> None:
+    """Write the documents, or say which differ."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="what run.py --json wrote")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a document is not as the data")
+    options = parser.parse_args()
+    fresh = documents(json.loads(options.data.read_text("utf-8")))
+    stale = [path for path, text in fresh.items() if not path.exists() or path.read_text("utf-8") != text]
+    if options.check and stale:
+        raise SystemExit(f"not as {options.data}: {', '.join(path.name for path in stale)}; run publish.py")
+    for path in stale:
+        path.write_text(fresh[path], "utf-8")
+
+
+def documents(result: dict[str, Any]) -> dict[Path, str]:
+    """Return each document's whole text."""
+    page, readme = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
+    return {
+        page: between(page, "benchmarks", lambda _: f"\n{markdown(result)}\n"),
+        readme: between(
+            readme, "results", lambda old: TABLE.sub(lambda found: summary(found[0], result) + "\n", old)
+        ),
+        ROOT / "docs" / "ratio-speed.svg": ratio_speed(result["dumps"][0]),
+    }
+
+
+def between(path: Path, name: str, renew: Any) -> str:
+    """Return a document with what stands between its markers of a name renewed."""
+    begin, end = f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->"
+    before, found, rest = path.read_text("utf-8").partition(begin)
+    old, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"no place for the tables: {path}; add the lines {begin.strip()} and {end}")
+    return before + begin + renew(old) + end + after
+
+
+if __name__ == "__main__":
+    main()
