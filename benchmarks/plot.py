@@ -77,7 +77,7 @@ def _panel(
         parts.append(_dot(x(rate), y(ratio), OURS))
         parts.append(_text(x(rate) + 7, y(ratio) - 5, name, "start", OURS, "bold"))
     if ours:
-        parts.append(_text(x(ours[-1][0]) + 22, y(ours[-1][1]) - 5, "kvzip", "start", OURS))
+        parts.append(_text(x(ours[-1][0]) - 4, y(ours[-1][1]) + 20, "kvzip", "start", OURS))
     taken: list[tuple[float, float]] = []
     for rate, ratio, name in sorted(others, key=lambda point: -point[1]):
         parts.append(_dot(x(rate), y(ratio), OTHERS))

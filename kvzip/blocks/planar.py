@@ -108,7 +108,7 @@ class Planar:
         return self._restore_tails(flat, tokens, shape)
 
     def promised(self, values: NDArray[Any]) -> int:
-        """About the bytes that ``values`` would take: a sample's modelled bits at their order-0 entropy, the rest raw."""
+        """About the bytes that ``values`` would take: what a sample's planes have for order-0 entropy."""
         flat = values.reshape(-1)
         sample = flat[:: max(1, len(flat) // SAMPLE) | 1]
         top = np.empty(len(sample), np.uint8)

@@ -66,10 +66,12 @@ class UnitShape:
         """Tokens of every stream."""
         return self.extents[0].tokens
 
-    def coder(self, base_columns: int, unit: Unit | None = None) -> LayerCoder:
+    def coder(self, base_columns: int, unit: Unit | None = None, measure: bool = False) -> LayerCoder:
         """A coder of these streams."""
         settings = unit.settings if unit else None
-        return LayerCoder(self.extents[0].dtype, self.kinds, self.channels, self.turns, base_columns, settings)
+        return LayerCoder(
+            self.extents[0].dtype, self.kinds, self.channels, self.turns, base_columns, settings, measure
+        )
 
     def empty(self) -> Values:
         """Room for a unit's values."""
@@ -106,13 +108,15 @@ class UnitCoder:
         bases: list[tuple[UnitShape, Values]],
         parameters: Parameters,
         prior: Prior | None = None,
+        measure: bool = False,
     ) -> None:
         self.unit, self.shape, self.bases = unit, shape, bases
         self.ids = tokens.slot if tokens is not None else None
-        self.parameters, self.prior = parameters, prior
-        self.apart: list[Chain] | None = None
+        self.parameters, self.prior, self.measure = parameters, prior, measure
+        self.chains = self._chains()  # one an extent: what codes it apart, and keeps its statistics
+        self.apart = False
         self.columns = [base.coder(0) for base, _ in bases]
-        self.coder = shape.coder(sum(base.columns for base, _ in bases), unit)
+        self.coder = shape.coder(sum(base.columns for base, _ in bases), unit, measure)
 
     @property
     def blocks(self) -> int:
@@ -128,13 +132,15 @@ class UnitCoder:
         """The payload of block ``number``; the bases' values must be there as far as it reaches."""
         start, stop = self.span(number)
         parts = [np.ascontiguousarray(part[:, start:stop]) for part in values]
-        if self.apart is None:
+        if not self.apart:
+            spent = self.coder.spent()
             payload = bytes((LINEAR,)) + self.coder.encode(rows(values, start, stop), *self._around(start, stop))
-            if len(payload) <= sum(chain.promised(part) for chain, part in zip(self._chains(), parts, strict=True)):
+            if len(payload) <= sum(chain.promised(part) for chain, part in zip(self.chains, parts, strict=True)):
+                self._note(len(payload), spent, parts)
                 return payload
-            self.apart = self._chains()
+            self.apart = True
         out = bytearray((APART,))
-        for chain, part in zip(self.apart, parts, strict=True):
+        for chain, part in zip(self.chains, parts, strict=True):
             put_bytes(out, chain.encode(part))
         return bytes(out)
 
@@ -146,17 +152,19 @@ class UnitCoder:
         if method > APART:
             raise UnsupportedError(f"{where} is coded by method {method}, unknown here; use a newer kvzip")
         if method == LINEAR:
-            if self.apart is not None:
+            if self.apart:
                 raise cursor.damaged("goes back to a prediction that was given up")
             rest = cursor.take(cursor.left)
             if bytes(rest[:1]) > bytes((HALVES,)):
                 raise UnsupportedError(f"{where} is coded in mode {rest[0]}, unknown here; use a newer kvzip")
+            spent = self.coder.spent()
             block = self.coder.decode(rest, stop - start, *self._around(start, stop))
             for into, part in zip(rows(values, start, stop), block, strict=True):
                 into[:] = part
+            self._note(len(payload), spent, [part[:, start:stop] for part in values])
             return block
-        self.apart = self.apart or self._chains()
-        for chain, extent, into in zip(self.apart, self.shape.extents, values, strict=True):
+        self.apart = True
+        for chain, extent, into in zip(self.chains, self.shape.extents, values, strict=True):
             names = tuple(range(len(into)))
             piece = Block(0, names, stop - start, extent.axes[-1][1], False)
             into[:, start:stop] = chain.decode(cursor.take(cursor.varint(cursor.left)), piece, where)
@@ -165,7 +173,32 @@ class UnitCoder:
 
     def _chains(self) -> list[Chain]:
         around = Around(prior=self.prior)
-        return [Chain(extent, self.parameters, around=around) for extent in self.shape.extents]
+        return [Chain(extent, self.parameters, self.measure, around) for extent in self.shape.extents]
+
+    def _note(self, payload: int, before: NDArray[np.float64], parts: Values) -> None:
+        """Share a block's ``payload`` bytes out among the extents, for the statistics if anybody wants them."""
+        if not self.measure:
+            return
+        bits = self.coder.spent() - before
+        whole = sum(part.size for part in parts)
+        at = 0
+        for chain, part in zip(self.chains, parts, strict=True):
+            own = bits[at : at + len(part)]
+            at += len(part)
+            chain.tally.spend("symbols", own)
+            halves = np.full(len(part), 16.0 * part[0].size * (chain.extent.dtype.name == "F32"))
+            if halves.any():
+                chain.tally.spend("mantissa", halves)
+            taken = (own.sum() + halves.sum()) / max(1.0, bits.sum() + 16.0 * whole * (halves.any()))
+            chain.tally.payload += round(payload * taken)
+            chain.tally.observe(np.ascontiguousarray(part), chain.extent.dtype)
+
+    def records(self) -> list[tuple[Extent, Block, Chain]]:
+        """For each extent what the statistics ask for."""
+        return [
+            (extent, Block(0, tuple(range(streams)), extent.tokens, extent.axes[-1][1], True), chain)
+            for extent, streams, chain in zip(self.shape.extents, self.shape.streams, self.chains, strict=True)
+        ]
 
     def _around(self, start: int, stop: int) -> tuple[NDArray[np.float32] | None, NDArray[np.int32] | None]:
         """The bases' columns and the tokens' ids for a block."""

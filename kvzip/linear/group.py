@@ -98,6 +98,7 @@ def _work(group: Group, count: int, whole: list[Any], real: list[float], setting
         spare=_floats(SIDE),
         means=np.zeros(own),
         devs=np.zeros(own),
+        spent=np.zeros(own // SIDE),
     )
 
 
@@ -105,7 +106,7 @@ class GroupCoder:
     """Codes the columns of one group, token after token."""
 
     def __init__(
-        self, group: Group, alphabet: Alphabet, base_columns: int, settings: Settings, variance: float
+        self, group: Group, alphabet: Alphabet, base_columns: int, settings: Settings, variance: float, measure: bool
     ) -> None:
         own = len(group.source)
         self.own = own
@@ -124,11 +125,15 @@ class GroupCoder:
         self.refresh_inverse()
         self.memory = _memory(settings.slots if settings.repeats else 1, own)
         whole = [blocks, base_blocks, limit, back, both, group.pairs, own, settings.repeats, stride,
-                 settings.count_every]  # fmt: skip
+                 settings.count_every, measure]  # fmt: skip
         real = [settings.keep_base if count else settings.keep, settings.weight_floor, settings.weight_ceiling,
                 settings.rate, settings.keep, settings.surprise, 0.0, delta, settings.delta]  # fmt: skip
         self.work = _work(group, count, whole, real, settings)
         self.starts = self.freqs = np.empty(0, np.uint32)
+
+    def spent(self) -> NDArray[np.float64]:
+        """Bits of each own column so far, on average over its block, if they are measured."""
+        return np.repeat(self.work.spent / SIDE, SIDE)
 
     def refresh_inverse(self) -> None:
         """Make the decoder's guesses fit the distributions."""

@@ -39,8 +39,9 @@ class LayerCoder:
         ropes: Sequence[Rope | None],
         base_columns: int = 0,
         settings: Settings | None = None,
+        measure: bool = False,
     ) -> None:
-        self.dtype = dtype
+        self.dtype, self.measure = dtype, measure
         self.kinds = tuple(kinds)
         self.channels = tuple(channels)
         self.settings = (settings or Settings()).bounded()
@@ -61,7 +62,8 @@ class LayerCoder:
             letters = alphabet(self.dtype, self._start[0])
             variance = 4.0 ** self._start[1]
             self._coders = [
-                GroupCoder(group, letters, self.base_columns, self.settings, variance) for group in self.groups
+                GroupCoder(group, letters, self.base_columns, self.settings, variance, self.measure)
+                for group in self.groups
             ]
         return self._start
 
@@ -147,6 +149,16 @@ class LayerCoder:
                 part |= np.frombuffer(payload[at : at + size].ljust(size, b"\0"), "<u2").reshape(part.shape)
                 at += size
         return values
+
+    def spent(self) -> NDArray[np.float64]:
+        """Bits of each stream so far, but for the lower halves of F32, if they are measured."""
+        out = np.zeros(len(self.channels))
+        for group, coder in zip(self.groups, self._coders, strict=False):
+            bits = coder.spent()
+            for stream, (start, size) in enumerate(zip(self._starts, self.channels, strict=True)):
+                columns = group.column_of[start : start + size]
+                out[stream] += bits[columns[columns >= 0]].sum()
+        return out
 
     def columns(self, values: Sequence[Bits]) -> NDArray[np.float32]:
         """The next layer's base: keys before RoPE and values. Successive calls continue the same tokens."""

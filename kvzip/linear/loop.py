@@ -21,7 +21,7 @@ from kvzip.linear.learning import count_quantiles, expect_scales, gains, learn_s
 from kvzip.linear.mixing import learn_block, mix_block, next_token
 from kvzip.linear.panel import SIDE, TILE, panel16
 from kvzip.linear.quantile import COUNT_ROW, INVERSE_ROW, ROW, adapt, invert
-from kvzip.linear.range64 import TOTAL
+from kvzip.linear.range64 import TOTAL, TOTAL_BITS
 from kvzip.linear.repeats import compare, lean, memorise, recall
 from kvzip.linear.state import (
     ABSURDITIES,
@@ -34,6 +34,7 @@ from kvzip.linear.state import (
     KEEP,
     KEEP_TWO,
     LIMIT,
+    MEASURE,
     NEXT_ADAPT,
     OWN,
     PAIRS,
@@ -154,6 +155,9 @@ def code_token(  # type: ignore[no-untyped-def]
             trusted = compare(memory, cols, token[1], block, own, first, one.n, trusted)
         if counted:
             count_quantiles(starts, freqs, i, flow[5] - i, sym.counts, 2 * kind * COUNT_ROW, work.shares)
+        if whole[MEASURE]:
+            for s in range(i, flow[5]):
+                work.spent[block] += TOTAL_BITS - np.log2(np.float64(freqs[s]))  # decides nothing
     return flow
 
 

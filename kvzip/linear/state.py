@@ -85,11 +85,12 @@ class Work(NamedTuple):
     spare: Floats
     means: NDArray[np.float64]
     devs: NDArray[np.float64]
+    spent: NDArray[np.float64]  # bits of each own block of columns, for the statistics
 
 
 SHIFT, OFFSET, HALF, SIGN, GREATEST, ABSURDITIES = range(6)
 
 # Slots of the integer parameters of a group, of the float parameters, and of the counters.
-BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY = range(10)
+BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY, MEASURE = range(11)
 KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL, DELTA, DELTA_TWO = range(9)
 TOKEN, NEXT_ADAPT, STRANGE, CLOCK = range(4)

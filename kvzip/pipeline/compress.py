@@ -55,7 +55,7 @@ class Compressor:
             self.writer.shared(prior_payload(options.prior))
         self.extent = 0  # the one that is being read
         self.ropes: dict[int, list[bytes]] = {}  # records that go before an extent's first block
-        self.units = UnitEncoder(options, self.known)
+        self.units = UnitEncoder(options, self.known, observe)
         self.waiting: list[bytes] = []  # SHARED records that go before the next block
         self.chooser = Chooser(options, self.known, self.waiting.append)
 
@@ -130,6 +130,9 @@ class Compressor:
             values.append(gather_whole(extent, data))
         choice = self.chooser.choose_together(extents, values)
         opened = self.units.open(planned, extents, values, choice, self.options.unites)
+        if self.observe:
+            for number, seen in enumerate(opened.coder.records(), planned.first):
+                self.report.chains.append(ChainRecord(self.report.members, number, *seen))
         pool.budget = max(pool.budget, 2 * planned.nbytes)
         for work, cost, last in opened.work(values, source.where):
             work.before = self._before()

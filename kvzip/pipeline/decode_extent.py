@@ -24,8 +24,8 @@ from kvzip.streams.plan import Block, Slab, blocks_of, scatter, slabs
 class Assembler(Protocol):
     """What puts blocks together again."""
 
-    def slab_bytes(self, decoded: Decoded) -> memoryview | None:
-        """The bytes that a block completes, if it does."""
+    def take(self, decoded: Decoded) -> list[memoryview]:
+        """The bytes that a block completes, in order; none if others are missing."""
 
 
 @dataclass
@@ -109,20 +109,19 @@ class ExtentDecoder:
         where = f"{self.where}: block {head.number} of extent {head.extent}"
         return _Decode(self, chain, payload, head, slab, blocks, block, where)
 
-    def slab_bytes(self, decoded: Decoded) -> memoryview | None:
+    def take(self, decoded: Decoded) -> list[memoryview]:
         """The bytes of a slab, once its last block is given."""
         assert decoded.slab is not None
         self.parts.append(decoded.values)
         if len(self.parts) < decoded.blocks:
-            return None
+            return []
         parts, self.parts = self.parts, []
         values = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return scatter(self.extent, decoded.slab, values)
+        return [scatter(self.extent, decoded.slab, values)]
 
 
 def drain(pool: ChainPool[Decoded], write: Callable[[memoryview], Any], everything: bool = False) -> None:
     """Write what is done: blocks come in order, so those of an extent come together."""
     for decoded in pool.results(everything):
-        data = decoded.decoder.slab_bytes(decoded)
-        if data is not None:
+        for data in decoded.decoder.take(decoded):
             write(data)

@@ -65,14 +65,13 @@ class UnitDecoder:
         """The last block of a base that block ``number`` looks at."""
         return (self.coder.span(number)[1] - 1) // base.unit.step
 
-    def slab_bytes(self, decoded: Decoded) -> memoryview | None:
-        """All extents' bytes, once the last block is given."""
+    def take(self, decoded: Decoded) -> list[memoryview]:
+        """Each extent's bytes, once the last block is given."""
         self.blocks_given += 1
         if self.blocks_given < self.coder.blocks:
-            return None
+            return []
         self.done = []  # nobody need wait any more, and results that refer to this would keep it alive
-        parts = [scatter_whole(extent, part) for extent, part in zip(self.extents, self.values, strict=True)]
-        return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+        return [scatter_whole(extent, part) for extent, part in zip(self.extents, self.values, strict=True)]
 
 
 @dataclass
@@ -95,13 +94,14 @@ class _DecodeUnit:
 class OpenUnits:
     """The units met so far that later ones may refer to, by number."""
 
+    observe: bool = False
     count: int = 0
     kept: dict[int, UnitDecoder] = field(default_factory=dict)
 
     def open(self, unit: Unit, member: Member, start: Start, shared: Shared, where: str) -> UnitDecoder:
         """Begin the next unit. ContainerError if it cannot be what its record says."""
         bases = [self.kept.get(self.count - back) for back in unit.bases]
-        decoder = begin(unit, member, start, shared, where, bases)
+        decoder = begin(unit, member, start, shared, where, bases, self.observe)
         self.kept[self.count] = decoder
         self.count += 1
         for old in [n for n, other in self.kept.items() if n + other.unit.keep < self.count]:
@@ -110,7 +110,13 @@ class OpenUnits:
 
 
 def begin(
-    unit: Unit, member: Member, start: Start, shared: Shared, where: str, bases: list[UnitDecoder | None]
+    unit: Unit,
+    member: Member,
+    start: Start,
+    shared: Shared,
+    where: str,
+    bases: list[UnitDecoder | None],
+    observe: bool = False,
 ) -> UnitDecoder:
     """A decoder for a unit, after all checks that its record, the shared ones and its bases allow."""
     extents = member.extents[unit.first : unit.first + unit.count]
@@ -134,5 +140,5 @@ def begin(
         raise ContainerError(f"{where}: a unit's parts do not fit; the container is damaged, get another copy")
     shape = UnitShape(extents, rope)
     around = [(base.shape, base.values) for base in known]
-    coder = UnitCoder(unit, shape, tokens, around, start.parameters, shared.prior)
+    coder = UnitCoder(unit, shape, tokens, around, start.parameters, shared.prior, observe)
     return UnitDecoder(unit, extents, shape, coder, shape.empty(), known, where)

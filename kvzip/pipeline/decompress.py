@@ -158,10 +158,14 @@ class Decompressor:
         unit = Unit.from_bytes(record.payload, reader.where)
         if unit.first != number:
             raise reader.damaged(record.offset, "is out of order")
+        self.united.observe = self.observe
         decoder = self.united.open(unit, member, self.opening.start, self.opening.shared, reader.where)
+        if self.observe:
+            for extent, seen in enumerate(decoder.coder.records(), number):
+                self.report.chains.append(ChainRecord(self.report.members, extent, *seen))
         self.index.units.append(record.offset)
         self.index.members[-1][1].extend([record.offset] * unit.count)
-        pool.budget = max(pool.budget, 2 * decoder.nbytes)
+        pool.budget = max(pool.budget, decoder.nbytes)  # payloads of about two units, for one to follow the other
         for _ in decoder.read(reader, pool, self._next):
             drain(pool, sink.write)
         return unit.count

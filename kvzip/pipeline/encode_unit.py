@@ -28,6 +28,7 @@ class UnitEncoder:
 
     options: Options
     known: Shared
+    observe: bool = False
     count: int = 0
     kept: dict[int, KeptUnit] = field(default_factory=dict)
 
@@ -50,7 +51,8 @@ class UnitEncoder:
         tokens = self.known.tokens[choice.tokens - 1] if choice.tokens else None
         around = [(self.kept[base].shape, self.kept[base].values) for base in bases]
         coder, twin = (
-            UnitCoder(unit, shape, tokens, around, self.options.parameters, self.options.prior) for _ in range(2)
+            UnitCoder(unit, shape, tokens, around, self.options.parameters, self.options.prior, measure)
+            for measure in (self.observe, False)
         )
         self.kept[self.count] = KeptUnit(planned, shape, values, unit.keep)
         opened = OpenUnit(self.count, planned, unit, coder, (twin, shape.empty()) if self.options.verify else None)

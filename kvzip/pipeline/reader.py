@@ -210,7 +210,7 @@ class Reader:
         for _ in decoder.read(reader, pool, _skip_shared):
             pass
         for decoded in pool.results(everything=True):
-            decoded.decoder.slab_bytes(decoded)
+            decoded.decoder.take(decoded)
         return decoder
 
     def _misfit(self, what: str) -> ContainerError:
