@@ -115,7 +115,7 @@ class Compressor:
 
     def _plan(self, member: Member) -> list[PlannedUnit]:
         settings = self.options.unites
-        return plan_units(member.extents, settings) if settings else []
+        return plan_units(member.extents, settings, self.chooser.unique) if settings else []
 
     def _unit(
         self, source: MemberInput, member: Member, planned: PlannedUnit, pool: ChainPool[Encoded], digest: Any

@@ -35,16 +35,16 @@ class PlannedUnit:
         return max(STEP_TOKENS, min(1 << 14, self.tokens * STEP_BYTES // self.nbytes))
 
 
-def plan_units(extents: tuple[Extent, ...], settings: Settings) -> list[PlannedUnit]:
-    """The units of a member, in file order; extents in none are coded by themselves."""
+def plan_units(extents: tuple[Extent, ...], settings: Settings, alone: int | None = None) -> list[PlannedUnit]:
+    """The units of a member, in file order; extents in none, and number ``alone``, are coded by themselves."""
     units: list[PlannedUnit] = []
     at = 0
     while at < len(extents):
         stop = at + 1
-        if not can_join(extents[at:stop]):
+        if at == alone or not can_join(extents[at:stop]):
             at = stop
             continue
-        while stop < len(extents) and stop - at < MOST_EXTENTS and can_join(extents[at : stop + 1]):
+        while stop not in (len(extents), alone) and stop - at < MOST_EXTENTS and can_join(extents[at : stop + 1]):
             stop += 1
         joined = extents[at:stop]
         kinds = frozenset(kind for e in joined for kind in (("key", "value") if _has_kinds(e) else (e.kind,)))
