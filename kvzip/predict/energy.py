@@ -13,9 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from kvzip.coder.jit import step
-from kvzip.coder.lanes import sum16
 from kvzip.coder.memory import float_of, peek, poke
-from kvzip.predict import rows
 
 USUAL_START = -333  # in 2^-8: about what Gaussian errors have
 USUAL_SHIFT = 5  # the running average moves 2^-5 of the way, in units of 2^-16
@@ -29,13 +27,6 @@ def factor(total, channels):  # type: ignore[no-untyped-def]
     log = np.float32(total) / np.float32(channels + DOUBT)
     log = max(-CLIP, min(CLIP, log))
     return float_of(np.int32((127 << 23) + (np.int32(log) << 15)))
-
-
-@step
-def of_group(work, x_at, mean_at, variance_at, live, p, logs):  # type: ignore[no-untyped-def]
-    """The sum of log2(error^2 / variance) over the sixteen channels at ``p`` of a row, in 2^-8."""
-    rows.log_energy(work, x_at + p, work, mean_at + p, work, variance_at + p, live, p, logs, 0)
-    return np.int64(sum16(logs, 0))
 
 
 @step

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from kvzip.coder.jit import kernel
+from kvzip.coder.lanes import sum16
 from kvzip.coder.memory import advance, float_of, peek, pointer_of, poke
 from kvzip.predict import symbols as coding
-from kvzip.predict.energy import factor, learn_usual, of_group
+from kvzip.predict.energy import factor, learn_usual
 from kvzip.predict.grid import CODES, DOWN, LIFT, MANTISSA, NORMAL, OFFSET, SIGN_AT, pack
-from kvzip.predict.rows import numbers
+from kvzip.predict.sixteen import read, write
 from kvzip.predict.steps import AVERAGES, GAINS, LEARNED, USUAL, X, learn_row, predict_row, turn_row, unturn_row
 from kvzip.windows.estimator import CODE_SHIFT, WINDOW, quantise, rewrite, smooth, widen
 from kvzip.windows.triggers import (
@@ -174,20 +175,28 @@ def build(decoding: bool) -> Any:
                             at, live, p, packed, places, slot_at, code_of, bits, lane, lane_mask, word_of, word,
                             entries, row_widths, lows,
                         )  # fmt: skip
-                        coding.desymbolise(entries, p, lows, p, packed, p, sign_at, mask, x, at, row_symbols, p)
-                        read = coding.read_literals(x, at, live, p, entries, taken, literals_end, literal)
-                        if read > literal:
-                            coding.symbolise(x, at, packed, p, sign_at, mask, bits, row_symbols, p, lows, p)
-                        literal = read
+                        read(
+                            entries, p, lows, p, packed, p, work, mean_at + p, work, variance_at + p, living, p,
+                            sign_at, mask, least, offset, down, unit, x, at, row_symbols, p, work, X * padded + p,
+                            logs, 0,
+                        )  # fmt: skip
+                    found = literal
+                    if decoding:
+                        found = coding.read_literals(x, at, live, p, entries, taken, literals_end, literal)
+                    if not decoding or found > literal:
+                        write(
+                            x, at, packed, p, work, mean_at + p, work, variance_at + p, living, p, sign_at, mask,
+                            bits, least, offset, down, unit, row_symbols, p, lows, p, work, X * padded + p, logs, 0,
+                        )  # fmt: skip
+                    if decoding:
+                        literal = found
                     else:
-                        coding.symbolise(x, at, packed, p, sign_at, mask, bits, row_symbols, p, lows, p)
                         literal = coding.code_group(
                             x, at, live, p, row_symbols, lows, places, code_of, bits, coded, coded_lows, taken,
                             literal,
                         )  # fmt: skip
-                    numbers(x, at, work, mean_at + p, mask, sign_at, least, offset, down, unit, work, X * padded + p)
                     if energy_step:
-                        logs_sum = of_group(work, X * padded, mean_at, variance_at, living, p, logs)
+                        logs_sum = np.int64(sum16(logs, 0))
                         total += logs_sum
                         energy += logs_sum - usual * live
                 if word > word_end:

@@ -45,7 +45,7 @@ def _unturn(a: Any, b: Any, cos: Any, sin: Any) -> Any:
     return a * cos + b * sin, b * cos - a * sin
 
 
-def _numbers(
+def numbers_of(
     value: Any, fallback: Any, mask: Any, sign_at: Any, normal: Any, offset: Any, down: Any, unit: Any
 ) -> Any:
     """Values as float32: 0 below 2^-60, ``fallback`` (the prediction) from 2^60 on and for what is no number."""
@@ -58,7 +58,7 @@ def _numbers(
     return select((bits < HUGE_BITS) & (bits >= 0), number, fallback)
 
 
-def _log_energy(x: Any, mean: Any, variance: Any, live: Any) -> Any:
+def log_energy_of(x: Any, mean: Any, variance: Any, live: Any) -> Any:
     """log2 of squared error over variance by their bits, clipped, in 2^-8, where ``live`` is -1; else 0."""
     e = x - mean
     log = bits_of(e * e) - bits_of(variance)
@@ -103,8 +103,6 @@ recall: Any = lanes16(_recall, "fffff>ff")
 move: Any = lanes16(_move, "fff>f")
 turn: Any = lanes16(_turn, "ffffff>ffff")
 unturn: Any = lanes16(_unturn, "ffff>ff")
-numbers: Any = lanes16(_numbers, "ifIIIIIF>f")
-log_energy: Any = lanes16(_log_energy, "fffi>i")
 learn: Any = lanes16(_learn, "ffF>ff")
 learn_variance: Any = lanes16(_learn_variance, "ffffF>f")
 learn_repeat: Any = lanes16(_learn_repeat, "fffffF>ff")

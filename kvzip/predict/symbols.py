@@ -29,7 +29,7 @@ ONE_BELOW = 64
 OUT = 255  # the symbol of what is out of range: it never gets a frequency
 
 
-def _symbolise(value: Any, packed: Any, sign_at: Any, mask: Any, bits: Any) -> Any:
+def symbols_of(value: Any, packed: Any, sign_at: Any, mask: Any, bits: Any) -> Any:
     """Symbols of values, and the codes of their low bits (none where the symbol is out of range)."""
     a = value & mask
     shift = (packed >> 16) & 15
@@ -45,7 +45,7 @@ def _symbolise(value: Any, packed: Any, sign_at: Any, mask: Any, bits: Any) -> A
     return symbol, (low << (keep + 16)) | (1 << keep)
 
 
-def _desymbolise(entry: Any, low: Any, packed: Any, sign_at: Any, mask: Any) -> Any:
+def values_of(entry: Any, low: Any, packed: Any, sign_at: Any, mask: Any) -> Any:
     """The inverse: values and symbols; ``entry`` holds the symbol in its low 8 bits. Escaped lanes get anything."""
     symbol = entry & 0xFF
     shift = (packed >> 16) & 15
@@ -63,8 +63,6 @@ def _widths(entry: Any, packed: Any) -> Any:
     return select((entry & ESCAPE) > 0, 0, (packed >> 16) & 15)
 
 
-symbolise: Any = lanes16(_symbolise, "iiIII>ii")
-desymbolise: Any = lanes16(_desymbolise, "iiiII>ii")
 widths: Any = lanes16(_widths, "ii>i")
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from kvzip.coder import lanes
 from kvzip.coder.lanes import WIDTH
 from kvzip.predict import grid as grids
-from kvzip.predict import rows, symbols
+from kvzip.predict import rows, sixteen, symbols
 from kvzip.predict.symbols import OUT, SYMBOLS
 
 from .test_grid import FLOATS, GRIDS, packed
@@ -22,7 +22,8 @@ from .test_grid import FLOATS, GRIDS, packed
 BITS = 12
 
 
-SYMBOLISE, DESYMBOLISE = symbols.symbolise, symbols.desymbolise
+SYMBOLISE = lanes.lanes16(symbols.symbols_of, "iiIII>ii")
+DESYMBOLISE = lanes.lanes16(symbols.values_of, "iiiII>ii")
 coding = numba.njit(
     lambda values, at, packed, sign_at, mask, out, lows: SYMBOLISE(
         values, at, packed, 0, sign_at, mask, BITS, out, at, lows, at
@@ -64,7 +65,7 @@ def test_every_value_comes_back_or_escapes(name, data):
 
 def formulas():
     """(name, formula, shape, compiled) of every formula that the prediction's modules make."""
-    for module in (grids, rows, symbols):
+    for module in (grids, rows, symbols, sixteen):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             call = getattr(node, "value", None)
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "lanes16":
@@ -95,7 +96,7 @@ def test_formulas_are_their_own_twins(formula, shape, compiled):
             else:
                 x = source.integers(0, 1 << source.integers(1, 31), 24).astype(np.int32)
             arguments.append(x.flat[0] if letter.isupper() else x)
-        if formula in (symbols._symbolise, symbols._desymbolise, grids._pack):
+        if formula in (sixteen._read, sixteen._write, grids._pack):
             small = [
                 source.integers(1, 16) if letter == "I" else x for letter, x in zip(inputs, arguments, strict=True)
             ]
