@@ -83,7 +83,8 @@ class UnitShape:
 
 def can_turn(extents: tuple[Extent, ...], rope: Rope) -> bool:
     """Whether every stream that a rope would rotate has the channels it names."""
-    widths = (extent.axes[-1][1] for extent in extents if extent.kind != "value")
+    kinds = [{name.kind for name in extent.stream_names()} for extent in extents]
+    widths = (extent.axes[-1][1] for extent, held in zip(extents, kinds, strict=True) if held != {"value"})
     return max((*rope.first, *rope.second), default=-1) < min(widths, default=MAX_CHANNELS)
 
 

@@ -3,6 +3,8 @@ not pay is left to the windows; damage never crashes the decoder."""
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -257,6 +259,7 @@ def test_a_prediction_cannot_go_on_behind_another_method():
 # ---- damage
 
 
+@cache
 def small(unique=False):
     """A payload with everything in it, and what decodes it."""
     ids = ids_of(np.random.default_rng(0), 20, 7)
@@ -296,7 +299,7 @@ def test_every_prefix_and_every_flipped_bit_is_refused_or_changes_values(unique)
 @settings(max_examples=200, deadline=None)
 @given(some.data())
 def test_garbage_is_refused_or_decoded_but_never_crashes(data):
-    values, payload, decode = SMALL[data.draw(some.booleans())]
+    values, payload, decode = small(data.draw(some.booleans()))
     broken = bytearray(payload)
     for _ in range(data.draw(some.integers(1, 3))):
         at = data.draw(some.integers(0, min(len(broken) - 1, data.draw(some.sampled_from([12, 1000])))))
@@ -306,9 +309,6 @@ def test_garbage_is_refused_or_decoded_but_never_crashes(data):
         assert decode(broken).shape == values.shape
     except KvzipError:
         return
-
-
-SMALL = {unique: small(unique) for unique in (False, True)}
 
 
 @pytest.mark.parametrize(

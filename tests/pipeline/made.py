@@ -64,6 +64,17 @@ def tensors(layers, dtype="BF16", **shape):
     return out
 
 
+class Lazy(dict):
+    """Makes what it is asked for, once: nothing is compressed while tests are collected."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __missing__(self, key):
+        self[key] = self.make(key)
+        return self[key]
+
+
 def parts(blob):
     """(type, payload) of every record of a container."""
     reader, out = RecordReader(io.BytesIO(blob), "made"), []

@@ -29,7 +29,7 @@ LEVELS = range(1, 10)
 APART = [level for level in LEVELS if Options.make(level).unites is None]
 UNITED = [level for level in LEVELS if level not in APART]
 DATA = made.dump(made.tensors(range(3), tokens=600, heads=1))  # two blocks a unit
-PACKED = {level: kvzip.compress(DATA, level=level, threads=1) for level in LEVELS}
+PACKED = made.Lazy(lambda level: kvzip.compress(DATA, level=level, threads=1))
 
 
 def methods(blob):
