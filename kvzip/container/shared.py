@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kvzip.predict.tokens import Ints, Occurrences
 
 ROPE, TOKENS, PRIOR = 1, 2, 3
-MAX_TOKENS = 1 << 27  # the inner text of a record is below 2^28 bytes
+MAX_TOKENS = 1 << 22  # more than any context has; bounds the time that a hostile record takes
 
 
 @dataclass

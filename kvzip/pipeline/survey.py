@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.container.shared import MAX_TOKENS
 from kvzip.predict.grid import Grid, grid_of
 from kvzip.predict.model import numbers_of
 from kvzip.predict.rope import Rope, from_spec
@@ -55,7 +56,9 @@ def token_source(extents: tuple[Extent, ...]) -> int | None:
     """The number of the extent that tells the tokens: values of the lowest layer; None if there is none."""
     found: tuple[int, int] | None = None
     for number, extent in enumerate(extents):
-        if extent.opaque or grid_of(extent.dtype) is None or extent.tokens < LEAST_TOKENS or _batches(extent) > 1:
+        if extent.opaque or grid_of(extent.dtype) is None or _batches(extent) > 1:
+            continue
+        if not LEAST_TOKENS <= extent.tokens <= MAX_TOKENS:
             continue
         labels = [label for label, _ in extent.axes]
         layer = 0 if "layer" in labels else extent.layer

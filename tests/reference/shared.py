@@ -56,7 +56,7 @@ class Occurrence:
 
 
 def read_tokens(data: Bytes) -> list[Occurrence]:
-    count, deflated, length = data.varint(0, 1 << 27), data.flag(), data.varint(0, 1 << 28)
+    count, deflated, length = data.varint(0, 1 << 22), data.flag(), data.varint(0, 1 << 28)
     require(length >= count, "fewer bytes than tokens")
     inner = Bytes(inflated(data, deflated, length))
     ids: list[int] = []
