@@ -118,6 +118,7 @@ class UnitCoder:
         self.apart = False
         self.columns = [base.coder(0) for base, _ in bases]
         self.coder = shape.coder(sum(base.columns for base, _ in bases), unit, measure)
+        self.noted = np.zeros(len(shape.kinds))  # bits of each stream that the statistics know of
 
     @property
     def blocks(self) -> int:
@@ -134,10 +135,9 @@ class UnitCoder:
         start, stop = self.span(number)
         parts = [np.ascontiguousarray(part[:, start:stop]) for part in values]
         if not self.apart:
-            spent = self.coder.spent()
             payload = bytes((LINEAR,)) + self.coder.encode(rows(values, start, stop), *self._around(start, stop))
             if len(payload) <= sum(chain.promised(part) for chain, part in zip(self.chains, parts, strict=True)):
-                self._note(len(payload), spent, parts)
+                self._note(len(payload), parts)
                 return payload
             self.apart = True
         out = bytearray((APART,))
@@ -158,11 +158,10 @@ class UnitCoder:
             rest = cursor.take(cursor.left)
             if bytes(rest[:1]) > bytes((HALVES,)):
                 raise UnsupportedError(f"{where} is coded in mode {rest[0]}, unknown here; use a newer kvzip")
-            spent = self.coder.spent()
             block = self.coder.decode(rest, stop - start, *self._around(start, stop))
             for into, part in zip(rows(values, start, stop), block, strict=True):
                 into[:] = part
-            self._note(len(payload), spent, [part[:, start:stop] for part in values])
+            self._note(len(payload), [part[:, start:stop] for part in values])
             return block
         self.apart = True
         for chain, extent, into in zip(self.chains, self.shape.extents, values, strict=True):
@@ -176,11 +175,12 @@ class UnitCoder:
         around = Around(prior=self.prior)
         return [Chain(extent, self.parameters, self.measure, around) for extent in self.shape.extents]
 
-    def _note(self, payload: int, before: NDArray[np.float64], parts: Values) -> None:
+    def _note(self, payload: int, parts: Values) -> None:
         """Share a block's ``payload`` bytes out among the extents, for the statistics if anybody wants them."""
         if not self.measure:
             return
-        bits = self.coder.spent() - before
+        spent = self.coder.spent()
+        bits, self.noted = spent - self.noted, spent
         whole = sum(part.size for part in parts)
         at = 0
         for chain, part in zip(self.chains, parts, strict=True):

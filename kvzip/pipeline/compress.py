@@ -53,8 +53,6 @@ class Compressor:
         self.known = Shared(prior=options.prior)
         if options.prior and options.embed_prior:
             self.writer.shared(prior_payload(options.prior))
-        self.extent = 0  # the one that is being read
-        self.ropes: dict[int, list[bytes]] = {}  # records that go before an extent's first block
         self.units = UnitEncoder(options, self.known, observe)
         self.waiting: list[bytes] = []  # SHARED records that go before the next block
         self.chooser = Chooser(options, self.known, self.waiting.append)
@@ -69,7 +67,6 @@ class Compressor:
         units = {unit.first: unit for unit in self._plan(member)}
         number = 0
         while number < len(member.extents):
-            self.extent = number
             if number in units:
                 self._unit(source, member, units[number], pool, digest)
                 number += units[number].count

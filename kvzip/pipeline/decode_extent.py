@@ -38,6 +38,22 @@ class Decoded:
     values: NDArray[Any]
 
 
+def read_block(reader: RecordReader, record: Record, extent: int, number: int) -> tuple[BlockHead, memoryview]:
+    """Head and payload of a record that must be block ``number`` of an extent, or of the unit that begins there."""
+    if record.type != records.BLOCK:
+        raise reader.damaged(record.offset, "should be a block")
+    head, payload = BlockHead.split(record.payload, reader.where)
+    if (head.extent, head.number) != (extent, number):
+        raise reader.damaged(record.offset, "is out of order")
+    return head, payload
+
+
+def require_check(values: NDArray[Any], head: BlockHead, where: str) -> None:
+    """ContainerError unless contiguous ``values`` are those that were coded."""
+    if xxhash.xxh3_64_intdigest(values.data) != head.check:
+        raise ContainerError(f"{where} fails its check; the container is damaged, get another copy")
+
+
 @dataclass
 class _Decode:
     """The work of one block: runs on a pool thread."""
@@ -53,8 +69,7 @@ class _Decode:
 
     def __call__(self) -> Decoded:
         values = self.chain.decode(self.payload, self.block, self.where)
-        if xxhash.xxh3_64_intdigest(np.ascontiguousarray(values).data) != self.head.check:
-            raise ContainerError(f"{self.where} fails its check; the container is damaged, get another copy")
+        require_check(np.ascontiguousarray(values), self.head, self.where)
         return Decoded(self.decoder, self.slab, self.blocks, values)
 
 
@@ -85,11 +100,7 @@ class ExtentDecoder:
         """
         for count, (slab, blocks, block) in enumerate(self.plan()):
             record = first if first is not None and count == 0 else self.next_record(reader)
-            if record.type != records.BLOCK:
-                raise reader.damaged(record.offset, "should be a block")
-            head, payload = BlockHead.split(record.payload, reader.where)
-            if (head.extent, head.number) != (number, count):
-                raise reader.damaged(record.offset, "is out of order")
+            head, payload = read_block(reader, record, number, count)
             work = self.work(head, payload, slab, blocks, block)
             pool.submit((id(self), block.chain), work.chain.cost(block), work, block.last_of_chain)
             yield record.offset

@@ -7,16 +7,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import numpy as np
-import xxhash
 
 from kvzip.blocks.united import UnitCoder, UnitShape, Values, can_turn, checked_bytes
-from kvzip.container import records
 from kvzip.container.records import Record, RecordReader
 from kvzip.container.shared import Shared
 from kvzip.container.structures import BlockHead, Member, Start
 from kvzip.container.unit import Unit, can_join
 from kvzip.errors import ContainerError
-from kvzip.pipeline.decode_extent import Decoded
+from kvzip.pipeline.decode_extent import Decoded, read_block, require_check
 from kvzip.pipeline.schedule import ChainPool
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import scatter_whole
@@ -48,12 +46,7 @@ class UnitDecoder:
     ) -> Iterator[None]:
         """Read the blocks and hand them to the pool, each behind the blocks of the bases that it needs."""
         for number in range(self.coder.blocks):
-            record = next_record(reader)
-            if record.type != records.BLOCK:
-                raise reader.damaged(record.offset, "should be a block")
-            head, payload = BlockHead.split(record.payload, reader.where)
-            if (head.extent, head.number) != (self.unit.first, number):
-                raise reader.damaged(record.offset, "is out of order")
+            head, payload = read_block(reader, next_record(reader), self.unit.first, number)
             needed = [b.done[min(self._reach(b, number), len(b.done) - 1)] for b in self.bases if b.done]
             work = _DecodeUnit(self, payload, head, f"{self.where}: block {number} of the unit at {self.unit.first}")
             last = number + 1 == self.coder.blocks
@@ -85,8 +78,7 @@ class _DecodeUnit:
 
     def __call__(self) -> Decoded:
         block = self.decoder.coder.decode(self.payload, self.head.number, self.decoder.values, self.where)
-        if xxhash.xxh3_64_intdigest(checked_bytes(block).data) != self.head.check:
-            raise ContainerError(f"{self.where} fails its check; the container is damaged, get another copy")
+        require_check(checked_bytes(block), self.head, self.where)
         return Decoded(self.decoder, None, self.decoder.coder.blocks, EMPTY)
 
 

@@ -50,12 +50,10 @@ class UnitEncoder:
         shape = UnitShape(extents, self.known.ropes[choice.rope - 1] if choice.rope else None)
         tokens = self.known.tokens[choice.tokens - 1] if choice.tokens else None
         around = [(self.kept[base].shape, self.kept[base].values) for base in bases]
-        coder, twin = (
-            UnitCoder(unit, shape, tokens, around, self.options.parameters, self.options.prior, measure)
-            for measure in (self.observe, False)
-        )
+        parts = (unit, shape, tokens, around, self.options.parameters, self.options.prior)
+        twin = (UnitCoder(*parts), shape.empty()) if self.options.verify else None
         self.kept[self.count] = KeptUnit(planned, shape, values, unit.keep)
-        opened = OpenUnit(self.count, planned, unit, coder, (twin, shape.empty()) if self.options.verify else None)
+        opened = OpenUnit(self.count, planned, unit, UnitCoder(*parts, self.observe), twin)
         self.count += 1
         forget(self.kept, self.count)
         return opened

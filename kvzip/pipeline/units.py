@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kvzip.blocks.united import UnitShape, Values
 from kvzip.container.unit import MOST_EXTENTS, can_join
@@ -17,8 +17,7 @@ MOST_KEPT_BYTES = 512 << 20  # units that later ones refer to, in memory at once
 
 @dataclass
 class PlannedUnit:
-    """Extents ``first .. first + count - 1``. ``bases`` are numbers in the plan, nearest layers first; ``keep`` is
-    how many units further on this one is used."""
+    """Extents ``first .. first + count - 1``; ``keep`` is how many units further on this one is used."""
 
     first: int
     count: int
@@ -26,7 +25,6 @@ class PlannedUnit:
     kinds: frozenset[str]
     tokens: int
     nbytes: int
-    bases: list[int] = field(default_factory=list)
     keep: int = 0
 
     @property
@@ -52,7 +50,7 @@ def plan_units(extents: tuple[Extent, ...], settings: Settings, alone: int | Non
         units.append(PlannedUnit(at, stop - at, joined[0].layer, kinds, joined[0].tokens, size))
         at = stop
     if settings.most_base:
-        _choose_bases(units, settings)
+        _keep_bases(units, settings)
     return units
 
 
@@ -60,15 +58,14 @@ def _has_kinds(extent: Extent) -> bool:
     return any(label == "kind" for label, _ in extent.axes)
 
 
-def _choose_bases(units: list[PlannedUnit], settings: Settings) -> None:
-    """The nearest layers coded before, of the same tokens; below before above, the same layer first."""
+def _keep_bases(units: list[PlannedUnit], settings: Settings) -> None:
+    """Keep each unit as long as ``nearest`` will want it for a later one, memory allowing."""
     for number, unit in enumerate(units):
         earlier = [n for n in range(number) if units[n].tokens == unit.tokens]
         earlier.sort(key=lambda n: (_distance(units[n], unit), number - n))
         chosen = [n for n in earlier if _useful(units[n], unit, settings)][: settings.layers_back]
         for base in chosen:
             if _kept_bytes(units, base, number) <= MOST_KEPT_BYTES:
-                unit.bases.append(base)
                 units[base].keep = max(units[base].keep, number - base)
 
 
