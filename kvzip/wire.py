@@ -40,7 +40,11 @@ class Cursor:
 
     def u8(self) -> int:
         """One byte."""
-        return self.take(1)[0]
+        at = self.at
+        if at >= len(self.data):
+            raise self.damaged("ends early")
+        self.at = at + 1
+        return self.data[at]
 
     def u64(self) -> int:
         """Eight bytes, little-endian."""
@@ -60,6 +64,29 @@ class Cursor:
         if (byte == 0 and shift) or value > ceiling:
             raise self.damaged(f"holds a number out of range ({value})")
         return value
+
+    def varints(self, count: int) -> list[int]:
+        """``count`` varints."""
+        values: list[int] = []
+        value = shift = used = 0
+        for byte in self.data[self.at :] if count else b"":
+            used += 1
+            value |= (byte & 0x7F) << shift
+            if byte >= 0x80:
+                shift += 7
+                if shift > 63:
+                    raise self.damaged("holds an overlong number")
+                continue
+            if byte == 0 and shift:
+                raise self.damaged(f"holds a number out of range ({value})")
+            values.append(value)
+            if len(values) == count:
+                break
+            value = shift = 0
+        if len(values) < count:
+            raise self.damaged("ends early")
+        self.at += used
+        return values
 
     def bytes(self, ceiling: int) -> bytes:
         """A length-prefixed byte string of at most ``ceiling`` bytes."""

@@ -119,7 +119,7 @@ class Chain:
         begun = self.predicted is not None
         if self.predicted is None:
             self.predicted = self._new_predicted(values.shape[0])
-        payload = bytes((PREDICTED,)) + self.predicted.encode(values, self.choice)
+        payload = self.predicted.encode(values, self.choice, bytes((PREDICTED,)))
         if len(payload) <= (values.nbytes if begun else self.promised(values)):
             return payload
         self._close_predicted(begun)

@@ -3,8 +3,10 @@
     kind        u8          0 goes on with the chain's prediction, 1 starts it
     tail        varint      how many rows of zeros at the end of all streams are left out
     if kind is 1:
-        flags   u8          1 rows that came before are left out
+        flags   u8          1 rows that came before are left out; 2 streams are coded together
         energy  u8          groups of sixteen channels between two looks at a token's energy; 0: never
+        if flags has 2:
+            together u8     how many of them, each a row behind the one before it: 2 to 16
         rope    varint      0 none, else 1 + its number: the streams of keys and latents are rotated by it
         tokens  varint      0 none, else 1 + the number of the record of repeated tokens
         scales  i8[2]       for each stream, see ``predict.model.scales_of``
@@ -16,7 +18,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,19 +37,22 @@ from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_varint
 
 CONTINUED, STARTED = 0, 1
-UNIQUE = 1
+UNIQUE, TOGETHER = 1, 2  # flags
+MOST_TOGETHER = 16
 RESIDUALS = -1  # the number of the predicted part among planes, in a tally
 ROTATED = ("key", "latent", "")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How a chain is predicted. ``rope`` and ``tokens`` count from 1, 0 is none; ``unique`` needs tokens."""
+    """How a chain is predicted. ``rope`` and ``tokens`` count from 1, 0 is none; ``unique`` needs tokens; up to
+    ``together`` streams are coded at once, which changes the decoder's speed, not the size."""
 
     rope: int = 0
     tokens: int = 0
     unique: bool = False
     energy: int = 1
+    together: int = 4
 
 
 class Predicted:
@@ -76,8 +81,11 @@ class Predicted:
         self.seen: Occurrences | None = None
         self.store = np.zeros((0, 0, 0), np.uint16)
 
-    def encode(self, values: NDArray[Any], choice: Choice) -> bytes:
-        """The payload for ``values`` (streams, tokens, channels); ``choice`` is used if nothing was begun."""
+    def encode(self, values: NDArray[Any], choice: Choice, method: bytes = b"") -> bytes:
+        """The payload, behind ``method``, for ``values`` (streams, tokens, channels).
+
+        ``choice`` is used if nothing was begun.
+        """
         streams, tokens, channels = values.shape
         tail = _zero_rows(values)
         rows = values[:, : tokens - tail]
@@ -86,8 +94,11 @@ class Predicted:
         put_varint(out, tail)
         if self.model is None:
             scales = scales_of(top, self.grid) if top.size else np.zeros((streams, 2), np.int8)
-            self._start(choice, channels, scales)
-            out += bytes((choice.unique * UNIQUE, choice.energy))
+            self._start(replace(choice, together=_even(streams, choice.together)), channels, scales)
+            flags = choice.unique * UNIQUE | (self.choice.together > 1) * TOGETHER
+            out += bytes((flags, choice.energy))
+            if flags & TOGETHER:
+                out.append(self.choice.together)
             put_varint(out, choice.rope)
             put_varint(out, choice.tokens)
             out += scales.tobytes()
@@ -103,9 +114,7 @@ class Predicted:
         put_varint(out, len(coded.words))
         put_varint(out, len(coded.literals))
         left = raw[: len(raw) - len(carried)]
-        return b"".join(
-            [out, coded.states.tobytes(), coded.words.tobytes(), coded.literals.tobytes(), left.tobytes()]
-        )
+        return b"".join([method, out, *(part.data for part in (coded.states, coded.words, coded.literals, left))])
 
     def decode(self, cursor: Cursor, shape: tuple[int, int, int], first: bool = True) -> NDArray[Any]:
         """The inverse of ``encode``: values of ``shape`` (streams, tokens, channels).
@@ -193,6 +202,7 @@ class Predicted:
             pairs if repeats else 0,
             choice.energy,
             self.prior,
+            choice.together,
         )
 
     def _kept(self, count: int) -> tuple[NDArray[np.bool_] | None, Occurrences]:
@@ -242,18 +252,25 @@ class Predicted:
     def _read_start(self, cursor: Cursor, streams: int, channels: int) -> tuple[Choice, int, NDArray[np.int8]]:
         """What ``encode`` wrote where a prediction starts."""
         flags, energy = cursor.u8(), cursor.u8()
+        together = cursor.u8() if flags & TOGETHER else 1
         rope, tokens = cursor.varint(len(self.ropes)), cursor.varint(len(self.tokens))
         scales = np.frombuffer(cursor.take(2 * streams), np.int8).reshape(streams, 2)
         unique = bool(flags & UNIQUE)
         too_far = abs(scales.astype(int)).max(initial=0) > 120
-        if flags & ~UNIQUE or (unique and (self.halved or not tokens)) or too_far:
+        alone = flags & TOGETHER and not 2 <= together <= min(streams, MOST_TOGETHER)
+        if flags & ~(UNIQUE | TOGETHER) or alone or (unique and (self.halved or not tokens)) or too_far:
             raise cursor.damaged("starts a prediction in an impossible way")
         used = self.ropes[rope - 1] if rope else None
         if used is not None and max((*used.first, *used.second), default=0) >= channels:
             raise cursor.damaged("names a rope for wider rows")
         if tokens and (len(self.tokens[tokens - 1].slot) != self.extent.tokens or self.token):
             raise cursor.damaged("names the tokens of another dump")
-        return Choice(rope, tokens, unique, energy), channels, scales
+        return Choice(rope, tokens, unique, energy, together), channels, scales
+
+
+def _even(streams: int, most: int) -> int:
+    """How many streams to code together: shares of at most so many, as even as they can be."""
+    return -(-streams // max(1, -(-streams // most)))
 
 
 def _zero_rows(values: NDArray[Any]) -> int:

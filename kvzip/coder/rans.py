@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kvzip.coder.jit import kernel
 from kvzip.coder.memory import peek, poke
-from kvzip.coder.vector import VECTORS, WIDTH, put16
+from kvzip.coder.vector import VECTORS, WIDTH, put16, putpair16
 
 LANE_FLOOR = 1 << 16
 MAX_LANES_LOG2 = 7
@@ -83,24 +83,21 @@ def encode_lanes(codes, count, lanes_log2, bits, reciprocal, states, words):  # 
 
 
 @kernel
-def encode_rows(codes, lows, count, cuts, lanes_log2, bits, reciprocal, states, words):  # type: ignore[no-untyped-def]
-    """Code rows of values that have two codes each, backwards; see ``encode_lanes``.
+def encode_groups(codes, lows, starts, lanes_log2, bits, reciprocal, states, words):  # type: ignore[no-untyped-def]
+    """Code groups of up to sixteen values that have two codes each, backwards; see ``encode_lanes``.
 
-    Both codes of value ``i`` go to lane ``i mod lanes``. A row is read in parts of up to sixteen values, which begin
-    at ``cuts`` (int64, the last one is the row's length): a part's ``codes``, then its ``lows``. ``words`` needs room
-    for ``2 * count + 1``.
+    Group ``g`` has the values ``starts[g]`` to ``starts[g + 1]`` (int64); its ``codes`` are read first, then its
+    ``lows``, whose frequencies are powers of two. Both codes of value ``i`` go to lane ``i mod lanes``. ``words``
+    needs room for two words a value, and one.
     """
     at = np.int64(len(words))
     lane_mask = np.int64((1 << lanes_log2) - 1)
-    channels = cuts[-1]
-    for row in range(count - channels, -1, -channels):
-        for part in range(len(cuts) - 2, -1, -1):
-            i = row + cuts[part]
-            stop = row + cuts[part + 1]
-            if VECTORS and stop - i == WIDTH and (i & lane_mask) + WIDTH <= lane_mask + 1:
-                at -= put16(lows, i, states, i & lane_mask, words, at, bits)
-                at -= put16(codes, i, states, i & lane_mask, words, at, bits)
-            else:
-                at = put(lows, i, stop, lane_mask, bits, reciprocal, states, words, at)
-                at = put(codes, i, stop, lane_mask, bits, reciprocal, states, words, at)
+    for group in range(len(starts) - 2, -1, -1):
+        i = starts[group]
+        stop = starts[group + 1]
+        if VECTORS and stop - i == WIDTH and (i & lane_mask) + WIDTH <= lane_mask + 1:
+            at -= putpair16(codes, i, lows, i, states, i & lane_mask, words, at, bits)
+        else:
+            at = put(lows, i, stop, lane_mask, bits, reciprocal, states, words, at)
+            at = put(codes, i, stop, lane_mask, bits, reciprocal, states, words, at)
     return at

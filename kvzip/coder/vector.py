@@ -1,13 +1,14 @@
 """Sixteen lanes at a time, for CPUs with AVX-512 VBMI2: the same integers as the scalar loops, several times faster.
 
 LLVM does not turn the rANS loops into vectors by itself: it cannot know that tables and outputs do not overlap. So
-four steps are given to it as vector code (text below), which it inlines into the kernels that call them:
+five steps are given to it as vector code (text below), which it inlines into the kernels that call them:
 
     take16   decode: slot -> class << 9 | symbol -> code -> next state, refilled from the words in lane order
     low16    decode: so many uniform bits from each lane, refilled likewise
     code16   encode: symbol -> code, and which symbols have none
     put16    encode: words out in lane order, then the next state. The quotient x // freq, below 2^22, is taken in
              float32, where its error is below 1, and put right by the remainder: the result is exact
+    putpair16  the same for two codes, the first of which needs no division: its frequency is a power of two
 
 ``VECTORS`` says whether they are used; KVZIP_VECTORS=0 switches them off. The scalar loops are their twins.
 """
@@ -47,6 +48,7 @@ declare <16 x i32> @llvm.masked.gather.v16i32.v16p0(<16 x ptr>, i32, <16 x i1>, 
 declare <16 x i16> @llvm.masked.expandload.v16i16(ptr, <16 x i1>, <16 x i16>)
 declare void @llvm.masked.compressstore.v16i16(<16 x i16>, ptr, <16 x i1>)
 declare i16 @llvm.ctpop.i16(i16)
+declare <16 x i32> @llvm.cttz.v16i32(<16 x i32>, i1)
 
 define weak_odr i64 @kvzip_take16(ptr %lanes, ptr %place, ptr %slots, ptr %codes, ptr %words, ptr %out, i32 %bits)
     alwaysinline nounwind {
@@ -179,6 +181,41 @@ define weak_odr i64 @kvzip_put16(ptr %codes, ptr %lanes, ptr %words, i32 %bits) 
   store <16 x i32> %z, ptr %lanes, align 4
   ret i64 %n
 }
+
+define weak_odr i64 @kvzip_putpair16(ptr %codes, ptr %lows, ptr %lanes, ptr %words, i32 %bits)
+    alwaysinline nounwind {
+  %code = load <16 x i32>, ptr %lows, align 4
+  %x = load <16 x i32>, ptr %lanes, align 4
+  %freq = and <16 x i32> %code, splat (i32 65535)
+  %start = lshr <16 x i32> %code, splat (i32 16)
+  %b0 = insertelement <16 x i32> poison, i32 %bits, i64 0
+  %b = shufflevector <16 x i32> %b0, <16 x i32> poison, <16 x i32> zeroinitializer
+  %rest1 = sub i32 32, %bits
+  %rest0 = insertelement <16 x i32> poison, i32 %rest1, i64 0
+  %rest = shufflevector <16 x i32> %rest0, <16 x i32> poison, <16 x i32> zeroinitializer
+  %top = lshr <16 x i32> %x, %rest
+  %full = icmp uge <16 x i32> %top, %freq
+  %bitmap = bitcast <16 x i1> %full to i16
+  %n16 = call i16 @llvm.ctpop.i16(i16 %bitmap)
+  %n = zext i16 %n16 to i64
+  %back = sub i64 0, %n
+  %wordp = getelementptr i16, ptr %words, i64 %back
+  %w = trunc <16 x i32> %x to <16 x i16>
+  call void @llvm.masked.compressstore.v16i16(<16 x i16> %w, ptr %wordp, <16 x i1> %full)
+  %shifted = lshr <16 x i32> %x, splat (i32 16)
+  %y = select <16 x i1> %full, <16 x i32> %shifted, <16 x i32> %x
+  %keep = call <16 x i32> @llvm.cttz.v16i32(<16 x i32> %freq, i1 true)
+  %q = lshr <16 x i32> %y, %keep
+  %below = sub <16 x i32> %freq, splat (i32 1)
+  %r = and <16 x i32> %y, %below
+  %qs = shl <16 x i32> %q, %b
+  %qr = add <16 x i32> %qs, %r
+  %z = add <16 x i32> %qr, %start
+  store <16 x i32> %z, ptr %lanes, align 4
+  %m = call i64 @kvzip_put16(ptr %codes, ptr %lanes, ptr %wordp, i32 %bits)
+  %both = add i64 %n, %m
+  ret i64 %both
+}
 """
 
 
@@ -234,7 +271,15 @@ def _put16(typingctx, codes, i, lanes, lane, words, at, bits):  # type: ignore[n
     return types.int64(*kinds), _maker("kvzip_put16", 3)
 
 
+@intrinsic
+def _putpair16(typingctx, codes, i, lows, k, lanes, lane, words, at, bits):  # type: ignore[no-untyped-def]
+    """Sixteen lows, whose frequencies are powers of two, and then sixteen codes, as by ``put16``."""
+    kinds = (codes, i, lows, k, lanes, lane, words, at, bits)
+    return types.int64(*kinds), _maker("kvzip_putpair16", 4)
+
+
 take16: Any = _take16
 low16: Any = _low16
 code16: Any = _code16
 put16: Any = _put16
+putpair16: Any = _putpair16

@@ -37,9 +37,10 @@ class Record(NamedTuple):
     offset: int
 
 
-def _check(head: bytes, payload: bytes | memoryview) -> bytes:
+def _check(head: bytes, *payload: bytes | memoryview) -> bytes:
     state = xxhash.xxh3_64(head)
-    state.update(payload)
+    for part in payload:
+        state.update(part)
     return (state.intdigest() & 0xFFFFFFFF).to_bytes(4, "little")
 
 
@@ -51,13 +52,12 @@ class RecordWriter:
         self.offset = 0
         self._write(MAGIC)
 
-    def record(self, kind: int, payload: bytes) -> int:
-        """Write one record; return its offset."""
+    def record(self, kind: int, *payload: bytes) -> int:
+        """Write one record, its payload in parts; return its offset."""
         at = self.offset
-        head = bytes((kind,)) + len(payload).to_bytes(4, "little")
-        self._write(head)
-        self._write(payload)
-        self._write(_check(head, payload))
+        head = bytes((kind,)) + sum(map(len, payload)).to_bytes(4, "little")
+        for part in (head, *payload, _check(head, *payload)):
+            self._write(part)
         return at
 
     def close(self, index_offset: int) -> None:

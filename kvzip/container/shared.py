@@ -114,8 +114,9 @@ def _read_tokens(cursor: Cursor) -> Occurrences:
         raise cursor.damaged("does not add up")
     ids = np.empty(count, np.int32)
     known = 0
-    for at in range(count):
-        said = inner.varint(known)
+    for at, said in enumerate(inner.varints(count)):
+        if said > known:
+            raise cursor.damaged(f"holds a number out of range ({said})")
         ids[at] = said - 1 if said else known
         known += not said
     inner.finish()

@@ -52,7 +52,7 @@ class ContainerWriter:
 
     def block(self, head: BlockHead, payload: bytes, united: bool = False) -> None:
         """Append the next block of the file, of a unit or of an extent by itself."""
-        offset = self.records.record(records.BLOCK, head.to_bytes() + payload)
+        offset = self.records.record(records.BLOCK, head.to_bytes(), payload)
         if head.number == 0 and not united:
             self.index.members[-1][1].append(offset)
 

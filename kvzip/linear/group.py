@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.coder import aligned
 from kvzip.linear import loop
 from kvzip.linear.begin import START
 from kvzip.linear.columns import Group
@@ -23,10 +24,7 @@ FIRST_ADAPT = 8  # the token after which the distributions adapt for the first t
 
 
 def _floats(count: int, value: float = 0.0) -> NDArray[np.float32]:
-    """Floats that start at a cache line, as tiles should."""
-    raw = np.zeros(4 * count + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    out: NDArray[np.float32] = raw[start : start + 4 * count].view(np.float32)
+    out: NDArray[np.float32] = aligned.zeros(count, np.float32)
     if value:
         out[:] = value
     return out

@@ -18,7 +18,7 @@ from kvzip.container.shared import MAX_TOKENS
 from kvzip.predict.grid import Grid, grid_of
 from kvzip.predict.model import numbers_of
 from kvzip.predict.rope import Rope, from_spec
-from kvzip.predict.rope_search import find
+from kvzip.predict.rope_search import HINT_TOKENS, agreeing, find
 from kvzip.predict.tokens import Ints, identify
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import gather_whole
@@ -28,8 +28,7 @@ TOKENS_AT_ONCE = 1024
 BYTES_SAMPLE = 1 << 18
 LEAN_OF_E5M2 = 1.45  # between 1 and 2
 LEAST_REPEATED = 1 / 32  # of the tokens, for a record of them to pay
-SAMPLE_TOKENS, SAMPLE_STREAMS = 256, 3  # of keys, to find their rotation
-HINT_TOKENS, HINT_STREAMS = 128, 2  # to see that it is that of an earlier layer
+SAMPLE_TOKENS, SAMPLE_STREAMS = 256, 2  # of keys, to find their rotation
 
 
 def type_of_bytes(sample: NDArray[np.uint8]) -> str:
@@ -99,11 +98,9 @@ def rope_of(extent: Extent, streams: NDArray[Any], kinds: tuple[str, ...], hints
     keys = [i for i, kind in enumerate(kinds) if kind != "value"][:SAMPLE_STREAMS]
     if grid is None or not keys:
         return None
-    channels = streams.shape[-1]
-    fitting = [hint for hint in hints if max((*hint.first, *hint.second), default=0) < channels]
-    if fitting:
-        found = find(_numbers(extent, grid, streams[keys[:HINT_STREAMS], :HINT_TOKENS]), fitting)
-        if found in fitting:
+    if hints:
+        found = agreeing(_numbers(extent, grid, streams[keys[:1], :HINT_TOKENS]), hints)
+        if found:
             return found
     return find(_numbers(extent, grid, streams[keys, :SAMPLE_TOKENS]))
 

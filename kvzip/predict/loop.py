@@ -14,13 +14,24 @@ from typing import Any
 import numpy as np
 
 from kvzip.coder.jit import kernel
-from kvzip.coder.lanes import sum16
-from kvzip.coder.memory import advance, float_of, peek, pointer_of, poke
+from kvzip.coder.lanes import WIDTH, sum16
+from kvzip.coder.memory import advance, bits_of, float_of, peek, pointer_of, poke
 from kvzip.predict import symbols as coding
 from kvzip.predict.energy import factor, learn_usual
 from kvzip.predict.grid import CODES, DOWN, LIFT, MANTISSA, NORMAL, OFFSET, SIGN_AT, pack
 from kvzip.predict.sixteen import read, write
-from kvzip.predict.steps import AVERAGES, GAINS, LEARNED, USUAL, X, learn_row, predict_row, turn_row, unturn_row
+from kvzip.predict.steps import (
+    AVERAGES,
+    GAINS,
+    LEARNED,
+    USUAL,
+    WORK_ROWS,
+    X,
+    learn_row,
+    predict_row,
+    turn_row,
+    unturn_row,
+)
 from kvzip.windows.estimator import CODE_SHIFT, WINDOW, quantise, rewrite, smooth, widen
 from kvzip.windows.triggers import (
     ALPHA_INVERSE,
@@ -39,7 +50,13 @@ from kvzip.windows.triggers import (
     end_token,
     next_counted,
     tokens_ahead,
+    watch_row,
 )
+
+# Numbers of a row in the making (int64): where its means and variances begin, its energy, the usual one and what it
+# makes of variances (the bits of a float32), its logarithms' sum, its escapes.
+MEAN_AT, VARIANCE_AT, ENERGY, USUALLY, LOUD, TOTAL, ESCAPED = range(7)
+ROW = 8
 
 
 @kernel
@@ -64,6 +81,7 @@ def build(decoding: bool) -> Any:
     def run(  # type: ignore[no-untyped-def]
         values,  # flat, unsigned, sixteen spare ones behind them: read by the encoder, written by the decoder
         streams,
+        together,  # how many streams are coded at once, each a row behind the one before it
         tokens,
         channels,
         groups,  # int64[groups, 3], see grid.groups_of
@@ -82,10 +100,11 @@ def build(decoding: bool) -> Any:
         pair_memory,
         learned,  # int64[streams, LEARNED]
         live,  # int32[padded]: -1 for channels, 0 for padding
-        scratch,  # float32[WORK_ROWS * padded]
-        integers,  # int32[4 * padded]
-        naturals,  # uint32[2 * padded]
-        symbols,  # uint8[padded]
+        rows,  # int64[together * ROW]: numbers of the rows in the making
+        scratch,  # float32[together * WORK_ROWS * padded]
+        integers,  # int32[4 * together * padded]
+        naturals,  # uint32[2 * together * padded]
+        symbols,  # uint8[together * padded]
         counts,
         prior,
         probs,
@@ -100,7 +119,8 @@ def build(decoding: bool) -> Any:
         measure,  # whether to add up in ``spent`` what streams take
         spent,  # int64[streams, 3]
         literals,
-        out,  # encoder: uint32[2 * (n + 16)]: codes of symbols, then of low bits
+        out,  # encoder: uint32[2 * (n + 16)]: codes of symbols, then of low bits, in the order of coding
+        starts,  # encoder: int64[streams * tokens * groups + 1]: where each group coded begins in a half of ``out``
         lanes,
         lanes_log2,
         words,
@@ -118,129 +138,169 @@ def build(decoding: bool) -> Any:
         watched = measure or parameters[THETA_LOW] + parameters[DRIFT] > 0
         decays = parameters[ALPHA_INVERSE] > 65536
         count = len(groups)
-        group_of, settings = pointer_of(groups), pointer_of(parameters)
+        wide = together * padded
+        spare = np.int64(streams) * tokens * channels
+        group_of, settings, start_of = pointer_of(groups), pointer_of(parameters), pointer_of(starts)
         x, taken, cosines, living = pointer_of(values), pointer_of(literals), pointer_of(turn), pointer_of(live)
-        work, row_symbols, coded = pointer_of(scratch), pointer_of(symbols), pointer_of(out)
-        packed, lows = pointer_of(integers), pointer_of(naturals)
-        places, row_widths, logs = advance(packed, padded), advance(packed, 2 * padded), advance(packed, 3 * padded)
-        entries = advance(lows, padded)
+        works, all_symbols, row_of = pointer_of(scratch), pointer_of(symbols), pointer_of(rows)
+        packed, lows, coded = pointer_of(integers), pointer_of(naturals), pointer_of(out)
+        places, row_widths, logs = advance(packed, wide), advance(packed, 2 * wide), advance(packed, 3 * wide)
+        entries = advance(lows, wide)
         coded_lows = advance(coded, len(out) >> 1)
         lane, word_of = pointer_of(lanes), pointer_of(words)
         lane_mask = np.int64((1 << lanes_log2) - 1)
         literals_end = len(literals) - 1
         state, touched_of, code_of = pointer_of(states), pointer_of(touched), pointer_of(codes)
         slot_at, count_of = pointer_of(slots), pointer_of(counts)
+        learn_of, mean_of, gain_of = pointer_of(learned), pointer_of(averages), pointer_of(gains)
+        memory_of, pair_memory_of = pointer_of(memory), pointer_of(pair_memory)
+        memory_row, pair_row = memory.shape[1], pair_memory.shape[1]
         quiet = np.int64(0)
         literal = np.int64(0)
         word = np.int64(0)
         overrun = np.int64(0)
-        i = np.int64(0)
-        for stream in range(streams):
-            learn = advance(pointer_of(learned), stream * LEARNED)
-            own = advance(pointer_of(averages), stream * AVERAGES * padded)
-            own_gains = advance(pointer_of(gains), stream * GAINS * padded)
-            rows_of = advance(pointer_of(memory), stream * memory.shape[1])
-            pairs_of = advance(pointer_of(pair_memory), stream * pair_memory.shape[1])
-            turned = turned_of[stream]
-            for t in range(tokens):
+        place = np.int64(0)  # values coded so far
+        group = np.int64(0)  # groups
+        for band in range(0, streams, together):
+            size = min(np.int64(together), streams - band)
+            for step in range(tokens + size - 1):
+                begin, end = max(np.int64(0), step + 1 - tokens), min(size, np.int64(step + 1))
                 if peek(state, DIRTY):
                     rebuild(
                         counts, probs, codes, slots, span, contexts, touched, freq, states, parameters, decoding
                     )  # fmt: skip
-                if quiet == 0:
-                    quiet = tokens_ahead(states, parameters, measure, np.int64(1 << 30))
-                slot, seen = np.int64(slot_of[t]) * padded, np.int64(times[t])
-                pair, pair_seen = np.int64(pair_of[t]) * padded, np.int64(pair_times[t])
-                predict_row(
-                    group_of, count, padded, work, own, own_gains, rows_of, slot, seen, pairs_of, pair, pair_seen,
-                )  # fmt: skip
-                turn_at = t * 32 * turned
-                mean_at, variance_at = turn_row(group_of, count, padded, turned, cosines, turn_at, work)
-                before = literal
-                total = np.int64(0)
-                usual = peek(learn, USUAL) >> 8
-                energy, loud = energies[t], np.float32(1)
-                for q in range(count):
-                    p, live = peek(group_of, 3 * q), peek(group_of, 3 * q + 2)
-                    at = i + peek(group_of, 3 * q + 1)
-                    if energy_step and q % energy_step == 0:
-                        coded_before = stream * channels + peek(group_of, 3 * q + 1)
-                        loud = factor(energy, coded_before)
-                    pack(
-                        work, mean_at + p, work, variance_at + p, loud, mantissa, down, offset, normal, mask, lift,
-                        up, packed, p, places, p,
+                for j in range(begin, end):
+                    stream, t = band + j, step - j
+                    row, work = advance(row_of, j * ROW), advance(works, j * WORK_ROWS * padded)
+                    learn, turned = advance(learn_of, stream * LEARNED), turned_of[stream]
+                    predict_row(
+                        group_of, count, padded, work, advance(mean_of, stream * AVERAGES * padded),
+                        advance(gain_of, stream * GAINS * padded), advance(memory_of, stream * memory_row),
+                        np.int64(slot_of[t]) * padded, np.int64(times[t]),
+                        advance(pair_memory_of, stream * pair_row), np.int64(pair_of[t]) * padded,
+                        np.int64(pair_times[t]),
                     )  # fmt: skip
-                    if decoding:
-                        word = coding.take_group(
-                            at, live, p, packed, places, slot_at, code_of, bits, lane, lane_mask, word_of, word,
-                            entries, row_widths, lows,
+                    mean_at, variance_at = turn_row(group_of, count, padded, turned, cosines, t * 32 * turned, work)
+                    poke(row, MEAN_AT, mean_at)
+                    poke(row, VARIANCE_AT, variance_at)
+                    poke(row, ENERGY, energies[t])
+                    poke(row, USUALLY, peek(learn, USUAL) >> 8)
+                    poke(row, LOUD, np.int64(bits_of(np.float32(1))))
+                    poke(row, TOTAL, np.int64(0))
+                    poke(row, ESCAPED, np.int64(0))
+                first_group = group
+                for q in range(count):
+                    within, ahead = peek(group_of, 3 * q), peek(group_of, 3 * q + 1)
+                    wanted = peek(group_of, 3 * q + 2)
+                    looks = energy_step > 0 and q % energy_step == 0
+                    for j in range(begin, end):
+                        stream, p = band + j, j * padded + within
+                        row, work = advance(row_of, j * ROW), advance(works, j * WORK_ROWS * padded)
+                        mean_at, variance_at = peek(row, MEAN_AT) + within, peek(row, VARIANCE_AT) + within
+                        at = (stream * tokens + step - j) * channels + ahead
+                        if looks:
+                            loud = factor(peek(row, ENERGY), stream * channels + ahead)
+                            poke(row, LOUD, np.int64(bits_of(loud)))
+                        else:
+                            loud = float_of(np.int32(peek(row, LOUD)))
+                        pack(
+                            work, mean_at, work, variance_at, loud, mantissa, down, offset, normal, mask, lift, up,
+                            packed, p, places, p,
                         )  # fmt: skip
-                        read(
-                            entries, p, lows, p, packed, p, work, mean_at + p, work, variance_at + p, living, p,
-                            sign_at, mask, least, offset, down, unit, x, at, row_symbols, p, work, X * padded + p,
-                            logs, 0,
-                        )  # fmt: skip
-                    found = literal
-                    if decoding:
-                        found = coding.read_literals(x, at, live, p, entries, taken, literals_end, literal)
-                    if not decoding or found > literal:
-                        write(
-                            x, at, packed, p, work, mean_at + p, work, variance_at + p, living, p, sign_at, mask,
-                            bits, least, offset, down, unit, row_symbols, p, lows, p, work, X * padded + p, logs, 0,
-                        )  # fmt: skip
-                    if decoding:
+                        if decoding:
+                            word = coding.take_group(
+                                place, wanted, p, packed, places, slot_at, code_of, bits, lane, lane_mask, word_of,
+                                word, entries, row_widths, lows,
+                            )  # fmt: skip
+                            into = at if wanted == WIDTH else spare
+                            read(
+                                entries, p, lows, p, packed, p, work, mean_at, work, variance_at, living, within,
+                                sign_at, mask, least, offset, down, unit, x, into, all_symbols, p, work,
+                                X * padded + within, logs, 0,
+                            )  # fmt: skip
+                            if into == spare:  # what is behind fewer than sixteen may be decoded already
+                                for c in range(wanted):
+                                    poke(x, at + c, peek(x, spare + c))
+                        found = literal
+                        if decoding:
+                            found = coding.read_literals(x, at, wanted, p, entries, taken, literals_end, literal)
+                        if not decoding or found > literal:
+                            write(
+                                x, at, packed, p, work, mean_at, work, variance_at, living, within, sign_at, mask,
+                                bits, least, offset, down, unit, all_symbols, p, lows, p, work, X * padded + within,
+                                logs, 0,
+                            )  # fmt: skip
+                        if not decoding:
+                            poke(start_of, group, place)
+                            found = coding.code_group(
+                                x, at, wanted, p, all_symbols, lows, places, code_of, bits, coded, coded_lows,
+                                place, taken, literal,
+                            )  # fmt: skip
+                        poke(row, ESCAPED, peek(row, ESCAPED) + found - literal)
                         literal = found
-                    else:
-                        literal = coding.code_group(
-                            x, at, live, p, row_symbols, lows, places, code_of, bits, coded, coded_lows, taken,
-                            literal,
-                        )  # fmt: skip
-                    if energy_step:
-                        logs_sum = np.int64(sum16(logs, 0))
-                        total += logs_sum
-                        energy += logs_sum - usual * live
+                        place += wanted
+                        group += 1
+                        if energy_step:
+                            logs_sum = np.int64(sum16(logs, 0))
+                            poke(row, TOTAL, peek(row, TOTAL) + logs_sum)
+                            poke(row, ENERGY, peek(row, ENERGY) + logs_sum - peek(row, USUALLY) * wanted)
                 if word > word_end:
                     overrun += word - word_end
                     word = word_end
-                if energy_step:
-                    energies[t] = energy
-                    learn_usual(learn, USUAL, total, channels)
-                escapes = literal - before
-                row_at = unturn_row(group_of, count, padded, turned, cosines, turn_at, work)
-                learn_row(
-                    group_of, count, padded, work, row_at, own, own_gains, rows_of, slot, seen, pairs_of, pair,
-                    pair_seen, learn, living,
-                )  # fmt: skip
-                if measure:
-                    coding.spend(
-                        decoding, out, i, groups, integers, naturals, padded, codes, escapes, sign_at + 1, lengths,
-                        spent, stream,
+                for j in range(begin, end):
+                    stream, t = band + j, step - j
+                    row, work = advance(row_of, j * ROW), advance(works, j * WORK_ROWS * padded)
+                    learn, turned = advance(learn_of, stream * LEARNED), turned_of[stream]
+                    if energy_step:
+                        energies[t] = peek(row, ENERGY)
+                        learn_usual(learn, USUAL, peek(row, TOTAL), channels)
+                    row_at = unturn_row(group_of, count, padded, turned, cosines, t * 32 * turned, work)
+                    learn_row(
+                        group_of, count, padded, work, row_at, advance(mean_of, stream * AVERAGES * padded),
+                        advance(gain_of, stream * GAINS * padded), advance(memory_of, stream * memory_row),
+                        np.int64(slot_of[t]) * padded, np.int64(times[t]),
+                        advance(pair_memory_of, stream * pair_row), np.int64(pair_of[t]) * padded,
+                        np.int64(pair_times[t]), learn, living,
                     )  # fmt: skip
-                poke(state, NOVEL_SINCE, peek(state, NOVEL_SINCE) + escapes)
-                poke(state, ESCAPES, peek(state, ESCAPES) + escapes)
-                if next_counted(peek(state, TOKEN), settings) == peek(state, TOKEN):
-                    coding.count_row(
-                        row_symbols, group_of, count, packed, count_of, code_of, escapes, peek(state, INCREMENT),
-                        touched_of,
+                    escapes, row_symbols, row_packed = (
+                        peek(row, ESCAPED), advance(all_symbols, j * padded), advance(packed, j * padded)
                     )  # fmt: skip
-                quiet -= 1
-                if quiet > 0 and not decays:
-                    poke(state, TOKEN, peek(state, TOKEN) + 1)
-                    poke(state, SINCE_UPDATE, peek(state, SINCE_UPDATE) + 1)
-                    poke(state, SYMBOLS_SINCE, peek(state, SYMBOLS_SINCE) + channels)
-                else:
+                    if watched:
+                        coding.look_up(
+                            decoding, out, starts, first_group + j - begin, end - begin, groups, j * padded,
+                            naturals, wide, codes,
+                        )  # fmt: skip
+                    if measure:
+                        coding.spend(
+                            decoding, out, starts, first_group + j - begin, end - begin, groups, j * padded,
+                            naturals, integers, wide, escapes, sign_at + 1, lengths, spent, stream,
+                        )  # fmt: skip
+                    poke(state, NOVEL_SINCE, peek(state, NOVEL_SINCE) + escapes)
+                    poke(state, ESCAPES, peek(state, ESCAPES) + escapes)
+                    if next_counted(peek(state, TOKEN), settings) == peek(state, TOKEN):
+                        coding.count_row(
+                            row_symbols, group_of, count, row_packed, count_of, code_of, escapes,
+                            peek(state, INCREMENT), touched_of,
+                        )  # fmt: skip
+                    if quiet == 0:
+                        quiet = tokens_ahead(states, parameters, measure, np.int64(1 << 30))
+                    quiet -= 1
+                    if quiet > 0 and not decays:
+                        poke(state, TOKEN, peek(state, TOKEN) + 1)
+                        poke(state, SINCE_UPDATE, peek(state, SINCE_UPDATE) + 1)
+                        poke(state, SYMBOLS_SINCE, peek(state, SYMBOLS_SINCE) + channels)
+                        continue
                     quiet = np.int64(0)
                     low = np.int64(1 << 16)
                     drifted = 0
                     if watched:
-                        low, drifted = coding.watch(
-                            decoding, out, i, groups, naturals, padded, codes, channels, escapes, lengths, counts,
-                            prior, contexts, states, parameters,
+                        low, drifted = watch_row(
+                            naturals, 0, channels, escapes, lengths, counts, prior, 0, contexts, states, parameters
                         )  # fmt: skip
                         if drifted:
                             touched[:] = 1
                     end_token(low, channels, drifted, counts, 0, contexts, states, parameters)
-                i += channels
+        poke(start_of, np.int64(0) if decoding else group, place)
         return literal, word + overrun
 
     return run

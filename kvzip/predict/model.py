@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder import rans
+from kvzip.coder import aligned, rans
 from kvzip.coder.lanes import WIDTH
 from kvzip.errors import ContainerError
 from kvzip.predict import loop, steps
@@ -19,7 +19,7 @@ from kvzip.predict.prior import Prior
 from kvzip.predict.rope import Rope
 from kvzip.predict.tables import Tables
 from kvzip.predict.tokens import Occurrences
-from kvzip.predict.turning import turn_tokens
+from kvzip.predict.turning import angles_of
 from kvzip.windows import triggers
 from kvzip.windows.estimator import INCREMENT_START, WINDOW
 from kvzip.windows.lengths import code_lengths
@@ -52,7 +52,8 @@ class Coded:
 class ResidualModel:
     """Prediction state and windows of ``streams`` streams of ``channels`` channels, the rope's pairs first.
 
-    ``rotated`` says for each stream whether the rope applies to it; ``scales`` is what ``scales_of`` found.
+    ``rotated`` says for each stream whether the rope applies to it; ``scales`` is what ``scales_of`` found;
+    ``together`` is how many streams are coded at once, see docs/format.md, 11.2.
     """
 
     def __init__(
@@ -68,30 +69,30 @@ class ResidualModel:
         pair_slots: int = 0,
         energy_step: int = 1,
         prior: Prior | None = None,
+        together: int = 1,
     ) -> None:
         self.streams, self.channels, self.grid, self.parameters = streams, channels, grid, parameters
-        self.energy_step = energy_step
-        self.cos = np.array(rope.cos if rope else (), np.float64)
-        self.sin = np.array(rope.sin if rope else (), np.float64)
-        self.angle = np.stack([np.ones(len(self.cos)), np.zeros(len(self.cos))])
+        self.energy_step, self.together = energy_step, together
+        self.rope = rope if rope is not None and rope.first else None
+        self.angle = b""
         self.token = 0
-        self.groups, self.padded = groups_of(channels, len(self.cos))
-        self.cuts = np.append(self.groups[:, 1], channels)
+        pairs = len(rope.first) if rope else 0
+        self.groups, self.padded = groups_of(channels, pairs)
         self.turned = np.zeros(streams, np.int64)  # groups of first channels of rotated pairs, by stream
-        self.turned[: len(rotated)] = [-(-len(self.cos) // WIDTH) * turns for turns in rotated]
-        self.live = np.zeros(self.padded, np.int32)
+        self.turned[: len(rotated)] = [-(-pairs // WIDTH) * turns for turns in rotated]
+        self.live = aligned.zeros(self.padded, np.int32)
         for place, _, count in self.groups.tolist():
             self.live[place : place + count] = -1
-        averages = np.zeros((streams, steps.AVERAGES, self.padded), np.float32)
+        averages = aligned.zeros((streams, steps.AVERAGES, self.padded), np.float32)
         if scales is not None:
             averages[:, steps.VAR_NEW] = np.ldexp(np.float32(1), scales[:, :1].astype(np.int32))
             averages[:, steps.START] = np.ldexp(np.float32(1), scales[:, 1:].astype(np.int32))
         averages[:, steps.ONES] = 1
         self.averages = averages.reshape(streams, -1)
-        self.gains = np.ones((streams, steps.GAINS * self.padded), np.float32)
-        self.gains[:, : steps.FACTOR * self.padded] = 0
-        self.memory = np.zeros((streams, slots * self.padded), np.float32)
-        self.pair_memory = np.zeros((streams, pair_slots * self.padded), np.float32)
+        self.gains = aligned.zeros((streams, steps.GAINS * self.padded), np.float32)
+        self.gains[:, steps.FACTOR * self.padded :] = 1
+        self.memory = aligned.zeros((streams, slots * self.padded), np.float32)
+        self.pair_memory = aligned.zeros((streams, pair_slots * self.padded), np.float32)
         self.learned = np.zeros((streams, steps.LEARNED), np.int64)
         self.learned[:, steps.USUAL] = USUAL_START << 8
         self.spent = np.zeros((streams, 3), np.int64)
@@ -109,20 +110,25 @@ class ResidualModel:
     ) -> Coded:
         """Code flat values, stream after stream. ``carried`` (2 bytes a lane, or none) rides in the start states."""
         count = len(values)
-        values = np.append(values, np.zeros(WIDTH, values.dtype))
+        spared = aligned.empty(count + WIDTH, values.dtype)
+        spared[:count] = values
+        spared[count:] = 0
+        spare = WIDTH + -count % WIDTH  # so that both halves begin at a cache line
         literals = np.empty(count + 1, values.dtype)
-        out = np.empty(2 * (count + WIDTH), np.uint32)
+        out = aligned.empty(2 * (count + spare), np.uint32)
+        starts = np.empty(self.streams * tokens * len(self.groups) + 1, np.int64)
         unused = np.zeros(1, np.uint32)
-        arguments = self._arguments(values, tokens, seen, measure, False)
-        used, _ = loop.encode_run(*arguments, literals, out, unused, 0, np.zeros(1, np.uint16), 0)
+        arguments = self._arguments(spared, tokens, seen, measure, False)
+        used, _ = loop.encode_run(*arguments, literals, out, starts, unused, 0, np.zeros(1, np.uint16), 0)
         bits = self.parameters.table_bits
         lanes_log2 = rans.lanes_log2(count >> 1)
-        states = np.full(1 << lanes_log2, rans.LANE_FLOOR, np.uint32)
+        states = aligned.empty(1 << lanes_log2, np.uint32)
+        states[:] = rans.LANE_FLOOR
         if len(carried):
             states += carried.view("<u2")
         words = np.empty(2 * count + 1, np.uint16)
-        first = rans.encode_rows(
-            out, out[count + WIDTH :], count, self.cuts, lanes_log2, bits, _reciprocals(bits), states, words
+        first = rans.encode_groups(
+            out, out[count + spare :], starts, lanes_log2, bits, _reciprocals(bits), states, words
         )
         return Coded(lanes_log2, states, words[first:], literals[:used])
 
@@ -130,17 +136,19 @@ class ResidualModel:
         self, coded: Coded, dtype: Any, tokens: int, seen: Occurrences, where: str, measure: bool = False
     ) -> tuple[NDArray[Any], NDArray[np.uint8]]:
         """The values, flat, and the bytes carried by the start states."""
-        values = np.zeros(self.streams * tokens * self.channels + WIDTH, dtype)
-        lanes = coded.states.copy()
+        values = aligned.zeros(self.streams * tokens * self.channels + WIDTH, dtype)
+        lanes = aligned.empty(len(coded.states), np.uint32)
+        lanes[:] = coded.states
         if len(lanes) and int(lanes.min()) < rans.LANE_FLOOR:
             raise ContainerError(f"{where} holds a lane below its floor; the container is damaged")
         literals, words = loop.decode_run(
             *self._arguments(values, tokens, seen, measure, True),
             np.append(coded.literals, np.zeros(1, dtype)),
             np.empty(0, np.uint32),
+            np.empty(1, np.int64),
             lanes,
             coded.lanes_log2,
-            np.concatenate([coded.words, np.zeros(2 * self.channels + 16, np.uint16)]),
+            np.concatenate([coded.words, np.zeros(2 * self.together * self.channels + 16, np.uint16)]),
             len(coded.words),
         )
         carried = lanes - np.uint32(rans.LANE_FLOOR)
@@ -157,18 +165,20 @@ class ResidualModel:
             self.start = self.tables.counts.copy() if self.parameters.drift else self.start
         tables = self.tables
         width = WIDTH * int(self.turned.max())
-        turn = np.zeros(tokens * 2 * width, np.float32)
-        if width:
-            turn_tokens(self.cos, self.sin, self.angle, self.token, tokens, width, turn)
+        turn = np.zeros(0, np.float32)
+        if width and self.rope:
+            turn, self.angle = angles_of(self.rope.cos, self.rope.sin, self.angle, self.token, tokens, width)
         self.token += tokens
         return (
-            values, self.streams, tokens, self.channels, self.groups, self.padded, self.turned, turn, seen.slot,
-            seen.times, seen.pair, seen.pair_times, self.energy_step, self.grid.vector(), self.averages, self.gains,
-            self.memory, self.pair_memory, self.learned, self.live,
-            np.zeros(steps.WORK_ROWS * self.padded, np.float32),
-            np.zeros(4 * self.padded, np.int32), np.zeros(2 * self.padded, np.uint32),
-            np.zeros(self.padded, np.uint8), tables.counts, self.start, tables.probs, tables.codes, tables.slots,
-            tables.span, self.touched, self.grid.contexts, self.states, self.vector,
+            values, self.streams, self.together, tokens, self.channels, self.groups, self.padded, self.turned, turn,
+            seen.slot, seen.times, seen.pair, seen.pair_times, self.energy_step, self.grid.vector(), self.averages,
+            self.gains, self.memory, self.pair_memory, self.learned, self.live,
+            aligned.zeros(self.together * loop.ROW, np.int64),
+            aligned.zeros(self.together * steps.WORK_ROWS * self.padded, np.float32),
+            aligned.zeros(4 * self.together * self.padded, np.int32),
+            aligned.zeros(2 * self.together * self.padded, np.uint32),
+            aligned.zeros(self.together * self.padded, np.uint8), tables.counts, self.start, tables.probs,
+            tables.codes, tables.slots, tables.span, self.touched, self.grid.contexts, self.states, self.vector,
             _lengths(self.parameters.table_bits), measure, self.spent,
         )  # fmt: skip
 

@@ -31,6 +31,7 @@ Floats = NDArray[np.floating[Any]]
 Waves = NDArray[np.complexfloating[Any, Any]]
 
 HEADS = 4  # heads looked at, evenly spread
+HINT_TOKENS = 64  # tokens of one head that must agree with what another layer has
 TOKENS = 512  # tokens that the search looks at
 LONG = 2048  # tokens that the refinement looks at
 BLOCK = 16  # tokens averaged into one once the coarse angle is taken off
@@ -42,6 +43,7 @@ KNOWN = (1e4, 1e5, 2.5e5, 5e5, 1e6, 2e6, 5e6, 8e6, 1e7)
 GRID = np.exp(np.arange(math.log(1e3), math.log(1e11), 0.15))  # a main lobe of 512 tokens is 0.19 wide or more
 SLOWED = (2.0, 4.0, 8.0, 16.0, 32.0)  # linear scaling for longer contexts
 EVIDENCE = 80.0  # nats of likelihood (gain * tokens; many, since neighbours are alike) that settle a single pair
+OTHERS = 13  # speeds that a rope found in another layer is held against: neighbours share much of a line
 ROPE_EVIDENCE = 160.0  # and the whole question
 
 
@@ -51,13 +53,12 @@ def find(keys: NDArray[np.float32], hints: Sequence[Rope] = ()) -> Rope | None:
     The tokens must be consecutive; 128 are enough, more than 2048 are not used. ``hints`` are ropes found in other
     layers: one that does as well here as any other speed is taken at once.
     """
+    if hint := agreeing(keys, hints):
+        return hint
     sample = _sampled(keys)
     if sample is None:
         return None
     spectrum = Spectrum.of(sample[:, :, :TOKENS])
-    for hint in hints:
-        if hint.first and max(*hint.first, *hint.second) < keys.shape[2] and _agrees(spectrum, hint):
-            return hint
     fits = _fits(spectrum)
     best = max((fit.gain for fit in fits), default=0.0)
     found = [_refined(sample, fit) for fit in fits if fit.gain > 0.85 * best]
@@ -65,6 +66,20 @@ def find(keys: NDArray[np.float32], hints: Sequence[Rope] = ()) -> Rope | None:
         fit = min(found, key=lambda fit: (fit.theta not in KNOWN, fit.slowed, fit.pairing.channels, -fit.gain))
         return _chosen(spectrum, fit.pairing, fit.angles(), MARGIN)
     return _free(spectrum)
+
+
+def agreeing(keys: NDArray[np.float32], hints: Sequence[Rope]) -> Rope | None:
+    """The first of ``hints`` that does as well on the first head's first tokens as other speeds do, if any does.
+
+    Much cheaper than a search. Keys with values that are no number are left to that.
+    """
+    head = keys[0, :HINT_TOKENS] if len(keys) else keys.reshape(0, 1)
+    if len(head) < FEWEST_TOKENS:
+        return None
+    for hint in hints:
+        if hint.first and max(*hint.first, *hint.second) < head.shape[1] and _agrees(head, hint):
+            return hint
+    return None
 
 
 def gain(keys: NDArray[np.float32], rope: Rope) -> float:
@@ -129,7 +144,11 @@ class Spectrum:
 
     def convinces(self, total: float, channels: int, margin: float = MARGIN) -> bool:
         """Whether ``total`` nats on ``channels`` turned channels of each head are no accident."""
-        return bool(total > max(margin * self.waves.shape[0] * channels, ROPE_EVIDENCE / self.tokens))
+        return _convinces(total, self.waves.shape[0] * channels, self.tokens, margin)
+
+
+def _convinces(total: float, channels: int, tokens: int, margin: float = MARGIN) -> bool:
+    return bool(total > max(margin * channels, ROPE_EVIDENCE / tokens))
 
 
 def _log_ratio(power: Floats, rest: Floats, line: Floats) -> Floats:
@@ -277,14 +296,29 @@ def _free(spectrum: Spectrum) -> Rope | None:
     )
 
 
-def _agrees(spectrum: Spectrum, hint: Rope) -> bool:
-    """Whether a hint gains here, and as much as any power of its angles (another theta) does."""
-    pairs, angles = np.array(hint.pairs), np.array(hint.angles)
-    powers = np.concatenate([[1.0], np.linspace(0.6, 1.6, 81)])
-    totals = spectrum.gains(pairs, np.sign(angles) * np.abs(angles) ** powers[:, None]).sum(1)
-    return spectrum.convinces(totals[0], 2 * len(pairs)) and bool(
-        totals[0] >= totals.max() - _slack(totals.max(), spectrum.tokens)
-    )
+def _agrees(head: Floats, hint: Rope) -> bool:
+    """Whether a hint gains on (tokens, channels), and as much as powers of its angles (other thetas) do."""
+    tokens = len(head)
+    first, second, against = _against(hint, tokens)
+    with np.errstate(all="ignore"):
+        pair = head[:, first] + 1j * head[:, second]
+        line = _square(np.einsum("tp,mtp->mp", pair, against) / tokens)
+        power = _square(pair).sum(0) / tokens
+        totals = _log_ratio(power, line[-1], line[:-1]).sum(1)
+    top = float(totals.max())
+    return _convinces(totals[0], 2 * len(first), tokens) and bool(totals[0] >= top - _slack(top, tokens))
+
+
+@lru_cache(maxsize=4)
+def _against(hint: Rope, tokens: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Waves]:
+    """The pairs' channels, and (powers, tokens, pairs) what turns pairs back by the hint's angles, by powers of them,
+    which are other thetas, and not at all."""
+    angles = np.array(hint.angles)
+    powers = np.concatenate([[1.0], np.linspace(0.6, 1.6, OTHERS)])
+    speeds = np.sign(angles) * np.abs(angles) ** powers[:, None]
+    speeds = np.concatenate([speeds, np.zeros((1, len(angles)))])
+    back: Waves = np.exp(-1j * speeds[:, None] * np.arange(tokens)[:, None]).astype(np.complex64)
+    return np.array(hint.first), np.array(hint.second), back
 
 
 def _slack(total: float, tokens: int) -> float:

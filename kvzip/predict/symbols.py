@@ -21,7 +21,6 @@ from kvzip.coder.memory import peek, poke
 from kvzip.coder.vector import VECTORS, WIDTH, code16, low16, take16
 from kvzip.windows.estimator import CODE_SHIFT, ESCAPE, WINDOW
 from kvzip.windows.rows import refill, take
-from kvzip.windows.triggers import watch_row
 
 SYMBOLS = 128
 TWO_BELOW = 48  # symbols of a side below the reference
@@ -68,27 +67,28 @@ widths: Any = lanes16(_widths, "ii>i")
 
 @step
 def code_group(  # type: ignore[no-untyped-def]
-    x, at, live, p, symbols, lows, places, codes, bits, out, out_lows, literals, literal
+    x, at, live, p, symbols, lows, places, codes, bits, out, out_lows, place, literals, literal
 ):
-    """The codes of the sixteen values at ``at``, ``live`` of them channels, into ``out[at:]`` and ``out_lows[at:]``.
+    """The codes of the sixteen values at ``at``, ``live`` of them channels, into ``out`` and ``out_lows`` from
+    ``place`` on.
 
     ``p`` is where they are in the padded row; returns the literals so far.
     """
     unknown = np.int64(0)
     if VECTORS and live == WIDTH:
-        unknown = code16(symbols, p, places, p, codes, 0, out, at)
-        copy(lows, p, out_lows, at)
+        unknown = code16(symbols, p, places, p, codes, 0, out, place)
+        copy(lows, p, out_lows, place)
     else:
         for c in range(live):
             code = peek(codes, np.int64(peek(places, p + c)) + np.int64(peek(symbols, p + c)))
             unknown |= np.int64(code == 0)
-            poke(out, at + c, code)
-            poke(out_lows, at + c, peek(lows, p + c))
+            poke(out, place + c, code)
+            poke(out_lows, place + c, peek(lows, p + c))
     if unknown:
         for c in range(live):
-            if peek(out, at + c) == 0:
-                poke(out, at + c, peek(codes, np.int64(peek(places, p + c)) + ESCAPE))
-                poke(out_lows, at + c, np.uint32(1 << bits))
+            if peek(out, place + c) == 0:
+                poke(out, place + c, peek(codes, np.int64(peek(places, p + c)) + ESCAPE))
+                poke(out_lows, place + c, np.uint32(1 << bits))
                 poke(literals, literal, peek(x, at + c))
                 literal += 1
     return literal
@@ -110,13 +110,14 @@ def take_lows(lane, c, stop, widths, bits, lanes, out):  # type: ignore[no-untyp
 
 @step
 def take_group(  # type: ignore[no-untyped-def]
-    at, live, p, packed, places, slots, codes, bits, lanes, lane_mask, words, word, entries, row_widths, lows
+    place, live, p, packed, places, slots, codes, bits, lanes, lane_mask, words, word, entries, row_widths, lows
 ):
     """Symbols of sixteen values from the lanes, ``live`` of them channels, then their low bits.
 
-    ``p`` is where they are in the padded row. Returns the words read; ``words`` has spare entries enough for a row.
+    ``place`` says how many values were coded before, ``p`` where these are in the padded row. Returns the words
+    read; ``words`` has spare entries enough for a row.
     """
-    lane = at & lane_mask
+    lane = place & lane_mask
     whole = VECTORS and live == WIDTH and lane + WIDTH <= lane_mask + 1
     if whole:
         word += take16(lanes, lane, places, p, slots, 0, codes, 0, words, word, entries, p, bits)
@@ -124,7 +125,7 @@ def take_group(  # type: ignore[no-untyped-def]
         return word + low16(lanes, lane, row_widths, p, words, word, lows, p, bits)
     k = np.int64(0)
     while k < live:
-        lane = (at + k) & lane_mask
+        lane = (place + k) & lane_mask
         n = min(live - k, lane_mask + 1 - lane)
         take(lane, p + k, p + k + n, places, slots, 0, codes, 0, bits, lanes, entries)
         word = refill(lanes, lane, lane + n, words, word)
@@ -132,7 +133,7 @@ def take_group(  # type: ignore[no-untyped-def]
     widths(entries, p, packed, p, row_widths, p)
     k = np.int64(0)
     while k < live:
-        lane = (at + k) & lane_mask
+        lane = (place + k) & lane_mask
         n = min(live - k, lane_mask + 1 - lane)
         take_lows(lane, p + k, p + k + n, row_widths, bits, lanes, lows)
         word = refill(lanes, lane, lane + n, words, word)
@@ -173,37 +174,32 @@ def count_row(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def watch(  # type: ignore[no-untyped-def]
-    decoding, out, i, groups, naturals, padded, codes, channels, escapes, lengths, counts, prior, contexts, state,
-    parameters,
-):  # fmt: skip
-    """``triggers.watch_row`` for a row of symbols; the decoder looks their codes up again, into ``naturals``."""
-    if not decoding:
-        return watch_row(out, i, channels, escapes, lengths, counts, prior, 0, contexts, state, parameters)
+def look_up(decoding, out, starts, first, stride, groups, at, naturals, wide, codes):  # type: ignore[no-untyped-def]
+    """The codes of a row's symbols in a line, into ``naturals``. Its groups are each ``stride``-th of those coded
+    from number ``first`` on; the decoder has their entries at ``wide + at`` of ``naturals``."""
     n = np.int64(0)
     for q in range(len(groups)):
-        for c in range(groups[q, 0], groups[q, 0] + groups[q, 2]):
-            naturals[n] = codes.reshape(-1)[np.int64(naturals[padded + c])]
+        p, place = wide + at + groups[q, 0], starts[first + q * stride] if not decoding else np.int64(0)
+        for c in range(groups[q, 2]):
+            naturals[n] = codes.reshape(-1)[np.int64(naturals[p + c])] if decoding else out[place + c]
             n += 1
-    return watch_row(naturals, 0, channels, escapes, lengths, counts, prior, 0, contexts, state, parameters)
 
 
 @kernel
 def spend(  # type: ignore[no-untyped-def]
-    decoding, out, i, groups, integers, naturals, padded, codes, escapes, width, lengths, spent, stream
+    decoding, out, starts, first, stride, groups, at, naturals, integers, wide, escapes, width, lengths, spent, stream
 ):
-    """Add up what a row took, for the statistics: ``spent`` (streams, 3) int64, in 1/256 bit: symbols, low bits,
-    literals of ``width`` bits."""
+    """Add up what a row took, for the statistics: ``spent`` (streams, 3) int64, in 1/256 bit: symbols, whose codes
+    ``look_up`` found, low bits, literals of ``width`` bits."""
     half = len(out) >> 1
+    n = np.int64(0)
     for q in range(len(groups)):
-        p, at = groups[q, 0], i + groups[q, 1]
+        p, place = 2 * wide + at + groups[q, 0], starts[first + q * stride] if not decoding else np.int64(0)
         for c in range(groups[q, 2]):
+            spent[stream, 0] += lengths[naturals[n] & np.uint32(0xFFFF)]
             if decoding:
-                code = codes.reshape(-1)[np.int64(naturals[padded + p + c])]
-                low = np.int64(integers[2 * padded + p + c]) << 8
+                spent[stream, 1] += np.int64(integers[p + c]) << 8
             else:
-                code = out[at + c]
-                low = lengths[out[half + at + c] & np.uint32(0xFFFF)]
-            spent[stream, 0] += lengths[code & np.uint32(0xFFFF)]
-            spent[stream, 1] += low
+                spent[stream, 1] += lengths[out[half + place + c] & np.uint32(0xFFFF)]
+            n += 1
     spent[stream, 2] += escapes * width << 8

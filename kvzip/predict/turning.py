@@ -7,8 +7,12 @@ Products and sums only, so every machine gets the same bits; only w matters, whe
 
 from __future__ import annotations
 
-import numpy as np
+from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.coder import aligned
 from kvzip.coder.jit import kernel
 
 STEADY = 64  # tokens between two corrections of the length
@@ -33,3 +37,20 @@ def turn_tokens(step_cos, step_sin, state, token, tokens, width, out):  # type: 
             out[(t * 2 + 1) * width + p] = np.float32(s)
             state[0, p] = c * step_cos[p] - s * step_sin[p]
             state[1, p] = s * step_cos[p] + c * step_sin[p]
+
+
+@lru_cache(maxsize=4)
+def angles_of(
+    cos: tuple[float, ...], sin: tuple[float, ...], state: bytes, token: int, tokens: int, width: int
+) -> tuple[NDArray[np.float32], bytes]:
+    """The table of ``turn_tokens`` for ``tokens`` from ``token`` on, and the state behind them; all keys share it.
+
+    ``cos`` and ``sin`` are those of one step by pair; ``state`` is empty before the first token.
+    """
+    if state:
+        angle = np.frombuffer(state, np.float64).reshape(2, -1).copy()
+    else:
+        angle = np.stack([np.ones(len(cos)), np.zeros(len(cos))])
+    table = aligned.zeros(tokens * 2 * width, np.float32)
+    turn_tokens(np.array(cos), np.array(sin), angle, token, tokens, width, table)
+    return table, angle.tobytes()

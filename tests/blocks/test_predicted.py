@@ -144,7 +144,7 @@ def test_any_bits_of_any_type_and_shape_come_back(data):
         values = values[:, [ids.tolist().index(i) for i in ids]]
     cuts = sorted({*data.draw(some.lists(some.integers(1, tokens), max_size=2)), tokens})
     kinds = tuple(data.draw(some.sampled_from(["key", "value", "latent"])) for _ in range(streams))
-    choice = Choice(len(ropes), len(records), unique, data.draw(some.booleans()))
+    choice = Choice(len(ropes), len(records), unique, data.draw(some.integers(0, 3)), data.draw(some.integers(1, 5)))
     parameters = data.draw(some.sampled_from(PARAMETERS))
     round_trip(values, dtype, choice, cuts, parameters=parameters, ropes=ropes, tokens=records, kinds=kinds)
 
@@ -314,12 +314,14 @@ def test_garbage_is_refused_or_decoded_but_never_crashes(data):
 @pytest.mark.parametrize(
     ("start", "ropes", "records"),
     [
-        (b"\x04\0\0", 0, 0),  # an unknown flag
-        (b"\x01\x01\0", 0, 0),  # a rope that is not there
-        (b"\x01\0\x01", 0, 0),  # tokens that are not there
-        (b"\x02\0\0", 0, 1),  # unique without tokens
-        (b"\x01\x01\0", 1, 0),  # a rope for wider rows
-        (b"\x01\0\x01", 0, 1),  # tokens of another dump
+        (b"\x04\x01\0\0", 0, 0),  # an unknown flag
+        (b"\0\x01\x01\0", 0, 0),  # a rope that is not there
+        (b"\0\x01\0\x01", 0, 0),  # tokens that are not there
+        (b"\x01\x01\0\0", 0, 1),  # unique without tokens
+        (b"\0\x01\x01\0", 1, 0),  # a rope for wider rows
+        (b"\0\x01\0\x01", 0, 1),  # tokens of another dump
+        (b"\x02\x01\x01\0\0", 0, 0),  # one stream together
+        (b"\x02\x01\x03\0\0", 0, 0),  # more streams together than there are
     ],
 )
 def test_impossible_starts_are_refused(start, ropes, records):
@@ -328,7 +330,7 @@ def test_impossible_starts_are_refused(start, ropes, records):
         tokens=[Occurrences.of(np.arange(9, dtype=np.int32))] * records,
     )  # fmt: skip
     payload = b"\x01\0" + start + bytes(4) + b"\0\0\0" + (1 << 16).to_bytes(4, "little")
-    with pytest.raises(ContainerError):
+    with pytest.raises(ContainerError, match="impossible|out of range|wider|another dump"):
         back.decode(Cursor(memoryview(payload), "test"), (2, 20, 8))
 
 

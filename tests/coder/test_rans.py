@@ -57,24 +57,20 @@ def encode(intervals, lanes_log2, bits, starts):
 @settings(max_examples=60, deadline=None)
 @given(some.data())
 def test_rows_of_symbols_and_low_bits_equal_their_twin(data):
-    """Each part of a row: its codes, then its lows; both of value i on lane i mod lanes."""
+    """Each group: its codes, then its lows; both of value i on lane i mod lanes."""
     bits, lanes_log2 = data.draw(some.integers(10, 15)), data.draw(some.integers(0, rans.MAX_LANES_LOG2))
-    parts = data.draw(some.lists(some.sampled_from([1, 3, 15, 16, 16]), min_size=1, max_size=5))
-    cuts = np.cumsum([0, *parts])
-    rows, channels = data.draw(some.integers(0, 4)), int(cuts[-1])
-    count = rows * channels
+    sizes = data.draw(some.lists(some.sampled_from([1, 3, 15, 16, 16]), max_size=20))
+    edges = np.cumsum([0, *sizes])
+    count = int(edges[-1])
     source = np.random.default_rng(data.draw(some.integers(0, 1 << 30)))
     freqs = source.integers(1, (1 << bits) + 1, (2, count)) >> source.integers(0, bits + 1, (2, count))
     freqs = np.maximum(freqs, 1)
+    freqs[1] = 1 << source.integers(0, bits + 1, count)
     starts = source.integers(0, (1 << bits) - freqs + 1)
     codes, lows = (starts << 16 | freqs).astype(np.uint32)
     begin = (FLOOR + source.integers(0, FLOOR, 1 << lanes_log2)).tolist()
     order = [
-        (row + c, part)
-        for row in range(0, count, channels)
-        for first, stop in pairwise(cuts.tolist())
-        for part in (0, 1)
-        for c in range(first, stop)
+        (i, part) for first, stop in pairwise(edges.tolist()) for part in (0, 1) for i in range(first, stop)
     ]
     expected, words = list(begin), []
     for i, part in reversed(order):
@@ -84,7 +80,7 @@ def test_rows_of_symbols_and_low_bits_equal_their_twin(data):
         words = more + words
     states, out = np.array(begin, np.uint32), np.empty(2 * count + 1, np.uint16)
     codes, lows = np.append(codes, np.zeros(16, np.uint32)), np.append(lows, np.zeros(16, np.uint32))
-    first = rans.encode_rows(codes, lows, count, cuts, lanes_log2, bits, rans.reciprocals(bits), states, out)
+    first = rans.encode_groups(codes, lows, edges, lanes_log2, bits, rans.reciprocals(bits), states, out)
     assert (states.tolist(), out[first:].tolist()) == (expected, words)
 
 

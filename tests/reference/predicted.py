@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 CONTINUED, STARTED = range(2)
 VALUE, SCALE = 2, 4
+UNIQUE, TOGETHER = 1, 2
 NOTHING = Occurrence(-1, 0, -1, 0)
 
 
@@ -52,9 +54,15 @@ class ResidualWindows(Stream):
         return reset
 
     def update(self, parameters: dict[str, int]) -> None:
-        for window in self.touched:
-            window.make_table(parameters["beta"], parameters["table_bits"])
-        self.touched.clear()
+        self.stale = True
+
+    def refresh(self) -> None:
+        """Tables for the next rows, if an update was called for."""
+        if self.stale:
+            for window in self.touched:
+                window.make_table(self.parameters["beta"], self.parameters["table_bits"])
+            self.touched.clear()
+        self.stale = False
 
 
 class Reader:
@@ -64,6 +72,7 @@ class Reader:
         require(min(states) >= 1 << 16, "a state below its floor")
         self.states, self.words, self.literals, self.bits = states, words, literals, bits
         self.word = self.literal = 0
+        self.values = 0  # so many before the group at hand
 
     def symbol(self, number: int, window: Window) -> int:
         lane = number % len(self.states)
@@ -141,10 +150,12 @@ class Prediction:
 
     def _start(self, data: Bytes, channels: int) -> None:
         flags, self.energy = data.number(1), data.number(1)
+        self.together = data.number(1) if flags & TOGETHER else 1
         rope, tokens = data.varint(0, len(self.known.ropes)), data.varint(0, len(self.known.tokens))
         scales = [(data.signed(), data.signed()) for _ in self.kinds]
-        self.unique = flags
-        impossible = flags > 1 or (self.unique and (not tokens or self.extent.dtype == F32))
+        self.unique = flags & UNIQUE
+        impossible = flags > UNIQUE | TOGETHER or (flags & TOGETHER and not 2 <= self.together <= min(16, len(self.kinds)))
+        impossible = impossible or (self.unique and (not tokens or self.extent.dtype == F32))
         require(not impossible and all(-120 <= x <= 120 for pair in scales for x in pair), "an impossible start")
         self.tokens = self.known.tokens[tokens - 1] if tokens else []
         require(not tokens or (len(self.tokens) == self.extent.tokens and not self.token), "tokens of another dump")
@@ -169,20 +180,31 @@ class Prediction:
         self.reader = Reader(*coded, self.parameters["table_bits"])
         angles = [self.angles.next() for _ in seen]
         self.energies = [0] * len(seen)
-        out: list[int] = []
+        rows: dict[tuple[int, int], list[int]] = {}
+        streams = len(self.predictors)
         with np.errstate(all="ignore"):
-            for stream in range(len(self.predictors)):
-                for t, token in enumerate(seen):
-                    row = self._row(stream, t, token, angles[t], len(out))
-                    natural = [0] * len(row)
-                    for value, channel in zip(row, self.order, strict=True):
-                        natural[channel] = value
-                    out += natural
+            for band in range(0, streams, self.together):
+                size = min(self.together, streams - band)
+                for step in range(len(seen) + size - 1):
+                    self.windows.refresh()
+                    at = [(band + j, step - j) for j in range(size) if 0 <= step - j < len(seen)]
+                    coded = [self._row(stream, t, seen[t], angles[t]) for stream, t in at]
+                    for _ in self.groups:
+                        for row in coded:
+                            next(row)
+                    for key, row in zip(at, coded, strict=True):
+                        rows[key] = next(row)
+        out: list[int] = []
+        for key in sorted(rows):
+            natural = [0] * len(self.order)
+            for value, channel in zip(rows[key], self.order, strict=True):
+                natural[channel] = value
+            out += natural
         self.carried = self.reader.finish()
         return out
 
-    def _row(self, stream: int, t: int, token: Occurrence, angle: tuple[Row, Row], number: int) -> list[int]:
-        """A row in the order of the rope's pairs; ``number`` counts the values of the block so far."""
+    def _row(self, stream: int, t: int, token: Occurrence, angle: tuple[Row, Row]) -> Iterator[list[int]]:
+        """A row in the order of the rope's pairs, group by group: what is there of it; at last it is learnt from."""
         predictor, channels = self.predictors[stream], len(self.order)
         mean, variance = predictor.predict(token.slot, token.times, token.pair, token.pair_times)
         turned = self.kinds[stream] != VALUE and self.kinds[stream] < SCALE
@@ -198,19 +220,20 @@ class Prediction:
             part = slice(start, end)
             if self.energy and number_of_group % self.energy == 0:
                 loud = self._factor(self.energies[t], stream * channels + start)
-            values += self._group(mean[part], variance[part] * loud, number + start, coded, freqs)
+            values += self._group(mean[part], variance[part] * loud, coded, freqs)
             x.append(self.grid.numbers(np.array(values[part], np.int64), mean[part]))
             e = x[-1] - mean[part]
             logs = np.clip(bits_of(e * e) - bits_of(variance[part]), -6 << 23, 6 << 23) >> 15
             total += int(logs.sum())
             self.energies[t] += int(logs.sum()) - usual * (end - start)
+            yield values
         if self.energy:
             self.usual[stream] += ((total << 8) // channels - self.usual[stream]) >> 5
         learnt = np.concatenate(x)
         predictor.learn(turn_back(learnt, *angle) if turned else learnt)
         self.windows.count(coded)
         self.windows.end_token(freqs, sum(escaped for *_, escaped in coded), self.windows.parameters)
-        return values
+        yield values
 
     def _factor(self, total: int, channels: int) -> np.float32:
         """Section 11.6: what an energy makes of variances."""
@@ -223,6 +246,8 @@ class Prediction:
         """The values of up to sixteen channels."""
         contexts = self.grid.contexts_of(mean, variance)
         windows = [self.windows.windows[at.window] for at in contexts]
+        number = self.reader.values
+        self.reader.values += len(contexts)
         symbols = [self.reader.symbol(number + i, window) for i, window in enumerate(windows)]
         values = []
         for i, (symbol, at) in enumerate(zip(symbols, contexts, strict=True)):
