@@ -11,6 +11,8 @@ from kvzip.streams.extent import Extent
 
 STEP_BYTES = 1 << 20  # a block of a unit is about so large
 STEP_TOKENS = 512  # or has so many tokens
+PART_BYTES = 1 << 18  # the same where units wait for each other's blocks: a decoder's threads follow each other
+PART_TOKENS = 256
 FAR = 3  # layers further apart tell little of each other: a little, mixed; nothing, unmixed
 MOST_KEPT_BYTES = 512 << 20  # units that later ones refer to, in memory at once
 
@@ -25,12 +27,14 @@ class PlannedUnit:
     kinds: frozenset[str]
     tokens: int
     nbytes: int
+    waits: bool = False  # whether it may be predicted from others
     keep: int = 0
 
     @property
     def step(self) -> int:
         """Tokens of a block."""
-        return max(STEP_TOKENS, min(1 << 14, self.tokens * STEP_BYTES // self.nbytes))
+        nbytes, tokens = (PART_BYTES, PART_TOKENS) if self.waits else (STEP_BYTES, STEP_TOKENS)
+        return max(tokens, min(1 << 14, self.tokens * nbytes // self.nbytes))
 
 
 def plan_units(extents: tuple[Extent, ...], settings: Settings, alone: int | None = None) -> list[PlannedUnit]:
@@ -47,7 +51,8 @@ def plan_units(extents: tuple[Extent, ...], settings: Settings, alone: int | Non
         joined = extents[at:stop]
         kinds = frozenset(kind for e in joined for kind in (("key", "value") if _has_kinds(e) else (e.kind,)))
         size = sum(e.nbytes for e in joined)
-        units.append(PlannedUnit(at, stop - at, joined[0].layer, kinds, joined[0].tokens, size))
+        waits = settings.most_base > 0
+        units.append(PlannedUnit(at, stop - at, joined[0].layer, kinds, joined[0].tokens, size, waits))
         at = stop
     if settings.most_base:
         _keep_bases(units, settings)
