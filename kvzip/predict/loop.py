@@ -13,25 +13,26 @@ from typing import Any
 
 import numpy as np
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import kernel, step
 from kvzip.coder.lanes import WIDTH, sum16
 from kvzip.coder.memory import advance, bits_of, float_of, peek, pointer_of, poke
 from kvzip.predict import symbols as coding
 from kvzip.predict.energy import factor, learn_usual
 from kvzip.predict.grid import CODES, DOWN, LIFT, MANTISSA, NORMAL, OFFSET, SIGN_AT, pack
-from kvzip.predict.sixteen import read, write
-from kvzip.predict.steps import (
-    AVERAGES,
-    GAINS,
-    LEARNED,
-    USUAL,
-    WORK_ROWS,
-    X,
-    learn_row,
-    predict_row,
-    turn_row,
-    unturn_row,
+from kvzip.predict.row import (
+    ENERGY,
+    ESCAPED,
+    LOUD,
+    MEAN_AT,
+    ROW,
+    TOTAL,
+    USUALLY,
+    VARIANCE_AT,
+    begin_row,
+    end_row,
 )
+from kvzip.predict.sixteen import read, write
+from kvzip.predict.steps import AVERAGES, GAINS, LEARNED, USUAL, WORK_ROWS, X
 from kvzip.windows.estimator import CODE_SHIFT, WINDOW, quantise, rewrite, smooth, widen
 from kvzip.windows.triggers import (
     ALPHA_INVERSE,
@@ -53,11 +54,6 @@ from kvzip.windows.triggers import (
     watch_row,
 )
 
-# Numbers of a row in the making (int64): where its means and variances begin, its energy, the usual one and what it
-# makes of variances (the bits of a float32), its logarithms' sum, its escapes.
-MEAN_AT, VARIANCE_AT, ENERGY, USUALLY, LOUD, TOTAL, ESCAPED = range(7)
-ROW = 8
-
 
 @kernel
 def rebuild(counts, probs, codes, slots, span, contexts, touched, freq, state, parameters, decoding):  # type: ignore[no-untyped-def]
@@ -72,6 +68,33 @@ def rebuild(counts, probs, codes, slots, span, contexts, touched, freq, state, p
             state[REBUILDS] += rewrite(codes, slots, k, k << CODE_SHIFT, low, high, freq, decoding)
             touched[k] = 0
     state[DIRTY] = 0
+
+
+@step
+def settle(  # type: ignore[no-untyped-def]
+    quiet, escapes, channels, row_codes, watched, measure, lengths, counts, prior, touched, contexts, states, state,
+    parameters,
+):  # fmt: skip
+    """The triggers after a row with so many escapes. ``quiet``: for how many rows nothing can fire, 0 if unknown."""
+    poke(state, NOVEL_SINCE, peek(state, NOVEL_SINCE) + escapes)
+    poke(state, ESCAPES, peek(state, ESCAPES) + escapes)
+    if quiet == 0:
+        quiet = tokens_ahead(states, parameters, measure, np.int64(1 << 30))
+    if quiet > 1 and parameters[ALPHA_INVERSE] <= 65536:
+        poke(state, TOKEN, peek(state, TOKEN) + 1)
+        poke(state, SINCE_UPDATE, peek(state, SINCE_UPDATE) + 1)
+        poke(state, SYMBOLS_SINCE, peek(state, SYMBOLS_SINCE) + channels)
+        return quiet - 1
+    low = np.int64(1 << 16)
+    drifted = 0
+    if watched:
+        low, drifted = watch_row(
+            row_codes, 0, channels, escapes, lengths, counts, prior, 0, contexts, states, parameters
+        )  # fmt: skip
+        if drifted:
+            touched[:] = 1
+    end_token(low, channels, drifted, counts, 0, contexts, states, parameters)
+    return np.int64(0)
 
 
 def build(decoding: bool) -> Any:
@@ -136,7 +159,6 @@ def build(decoding: bool) -> Any:
         sign_at, mask, mantissa, down = grid[SIGN_AT], grid[CODES], grid[MANTISSA], grid[DOWN]
         offset, normal, least = grid[OFFSET], grid[NORMAL], np.int64(1) << grid[MANTISSA]
         watched = measure or parameters[THETA_LOW] + parameters[DRIFT] > 0
-        decays = parameters[ALPHA_INVERSE] > 65536
         count = len(groups)
         wide = together * padded
         spare = np.int64(streams) * tokens * channels
@@ -155,39 +177,27 @@ def build(decoding: bool) -> Any:
         learn_of, mean_of, gain_of = pointer_of(learned), pointer_of(averages), pointer_of(gains)
         memory_of, pair_memory_of = pointer_of(memory), pointer_of(pair_memory)
         memory_row, pair_row = memory.shape[1], pair_memory.shape[1]
-        quiet = np.int64(0)
-        literal = np.int64(0)
-        word = np.int64(0)
-        overrun = np.int64(0)
-        place = np.int64(0)  # values coded so far
-        group = np.int64(0)  # groups
+        quiet = literal = word = overrun = np.int64(0)
+        place = group = np.int64(0)  # how many were coded so far
         for band in range(0, streams, together):
             size = min(np.int64(together), streams - band)
-            for step in range(tokens + size - 1):
-                begin, end = max(np.int64(0), step + 1 - tokens), min(size, np.int64(step + 1))
+            for now in range(tokens + size - 1):
+                begin, end = max(np.int64(0), now + 1 - tokens), min(size, np.int64(now + 1))
                 if peek(state, DIRTY):
                     rebuild(
                         counts, probs, codes, slots, span, contexts, touched, freq, states, parameters, decoding
                     )  # fmt: skip
                 for j in range(begin, end):
-                    stream, t = band + j, step - j
+                    stream, t = band + j, now - j
                     row, work = advance(row_of, j * ROW), advance(works, j * WORK_ROWS * padded)
                     learn, turned = advance(learn_of, stream * LEARNED), turned_of[stream]
-                    predict_row(
-                        group_of, count, padded, work, advance(mean_of, stream * AVERAGES * padded),
-                        advance(gain_of, stream * GAINS * padded), advance(memory_of, stream * memory_row),
-                        np.int64(slot_of[t]) * padded, np.int64(times[t]),
+                    begin_row(
+                        row, group_of, count, padded, turned, cosines, t * 32 * turned, work,
+                        advance(mean_of, stream * AVERAGES * padded), advance(gain_of, stream * GAINS * padded),
+                        advance(memory_of, stream * memory_row), np.int64(slot_of[t]) * padded, np.int64(times[t]),
                         advance(pair_memory_of, stream * pair_row), np.int64(pair_of[t]) * padded,
-                        np.int64(pair_times[t]),
+                        np.int64(pair_times[t]), energies[t], peek(learn, USUAL) >> 8,
                     )  # fmt: skip
-                    mean_at, variance_at = turn_row(group_of, count, padded, turned, cosines, t * 32 * turned, work)
-                    poke(row, MEAN_AT, mean_at)
-                    poke(row, VARIANCE_AT, variance_at)
-                    poke(row, ENERGY, energies[t])
-                    poke(row, USUALLY, peek(learn, USUAL) >> 8)
-                    poke(row, LOUD, np.int64(bits_of(np.float32(1))))
-                    poke(row, TOTAL, np.int64(0))
-                    poke(row, ESCAPED, np.int64(0))
                 first_group = group
                 for q in range(count):
                     within, ahead = peek(group_of, 3 * q), peek(group_of, 3 * q + 1)
@@ -197,12 +207,11 @@ def build(decoding: bool) -> Any:
                         stream, p = band + j, j * padded + within
                         row, work = advance(row_of, j * ROW), advance(works, j * WORK_ROWS * padded)
                         mean_at, variance_at = peek(row, MEAN_AT) + within, peek(row, VARIANCE_AT) + within
-                        at = (stream * tokens + step - j) * channels + ahead
+                        at = (stream * tokens + now - j) * channels + ahead
+                        loud = float_of(np.int32(peek(row, LOUD)))
                         if looks:
                             loud = factor(peek(row, ENERGY), stream * channels + ahead)
                             poke(row, LOUD, np.int64(bits_of(loud)))
-                        else:
-                            loud = float_of(np.int32(peek(row, LOUD)))
                         pack(
                             work, mean_at, work, variance_at, loud, mantissa, down, offset, normal, mask, lift, up,
                             packed, p, places, p,
@@ -218,9 +227,7 @@ def build(decoding: bool) -> Any:
                                 sign_at, mask, least, offset, down, unit, x, into, all_symbols, p, work,
                                 X * padded + within, logs, 0,
                             )  # fmt: skip
-                            if into == spare:  # what is behind fewer than sixteen may be decoded already
-                                for c in range(wanted):
-                                    poke(x, at + c, peek(x, spare + c))
+                            coding.move_some(x, into, at, wanted)  # what is behind may be decoded already
                         found = literal
                         if decoding:
                             found = coding.read_literals(x, at, wanted, p, entries, taken, literals_end, literal)
@@ -237,9 +244,7 @@ def build(decoding: bool) -> Any:
                                 place, taken, literal,
                             )  # fmt: skip
                         poke(row, ESCAPED, peek(row, ESCAPED) + found - literal)
-                        literal = found
-                        place += wanted
-                        group += 1
+                        literal, place, group = found, place + wanted, group + 1
                         if energy_step:
                             logs_sum = np.int64(sum16(logs, 0))
                             poke(row, TOTAL, peek(row, TOTAL) + logs_sum)
@@ -248,58 +253,34 @@ def build(decoding: bool) -> Any:
                     overrun += word - word_end
                     word = word_end
                 for j in range(begin, end):
-                    stream, t = band + j, step - j
+                    stream, t = band + j, now - j
                     row, work = advance(row_of, j * ROW), advance(works, j * WORK_ROWS * padded)
                     learn, turned = advance(learn_of, stream * LEARNED), turned_of[stream]
                     if energy_step:
                         energies[t] = peek(row, ENERGY)
                         learn_usual(learn, USUAL, peek(row, TOTAL), channels)
-                    row_at = unturn_row(group_of, count, padded, turned, cosines, t * 32 * turned, work)
-                    learn_row(
-                        group_of, count, padded, work, row_at, advance(mean_of, stream * AVERAGES * padded),
-                        advance(gain_of, stream * GAINS * padded), advance(memory_of, stream * memory_row),
-                        np.int64(slot_of[t]) * padded, np.int64(times[t]),
+                    end_row(
+                        group_of, count, padded, turned, cosines, t * 32 * turned, work,
+                        advance(mean_of, stream * AVERAGES * padded), advance(gain_of, stream * GAINS * padded),
+                        advance(memory_of, stream * memory_row), np.int64(slot_of[t]) * padded, np.int64(times[t]),
                         advance(pair_memory_of, stream * pair_row), np.int64(pair_of[t]) * padded,
                         np.int64(pair_times[t]), learn, living,
                     )  # fmt: skip
-                    escapes, row_symbols, row_packed = (
-                        peek(row, ESCAPED), advance(all_symbols, j * padded), advance(packed, j * padded)
-                    )  # fmt: skip
+                    escapes = peek(row, ESCAPED)
                     if watched:
-                        coding.look_up(
-                            decoding, out, starts, first_group + j - begin, end - begin, groups, j * padded,
-                            naturals, wide, codes,
+                        coding.account(
+                            decoding, measure, out, starts, first_group + j - begin, end - begin, groups, j * padded,
+                            naturals, integers, wide, codes, escapes, sign_at + 1, lengths, spent, stream,
                         )  # fmt: skip
-                    if measure:
-                        coding.spend(
-                            decoding, out, starts, first_group + j - begin, end - begin, groups, j * padded,
-                            naturals, integers, wide, escapes, sign_at + 1, lengths, spent, stream,
-                        )  # fmt: skip
-                    poke(state, NOVEL_SINCE, peek(state, NOVEL_SINCE) + escapes)
-                    poke(state, ESCAPES, peek(state, ESCAPES) + escapes)
                     if next_counted(peek(state, TOKEN), settings) == peek(state, TOKEN):
                         coding.count_row(
-                            row_symbols, group_of, count, row_packed, count_of, code_of, escapes,
-                            peek(state, INCREMENT), touched_of,
+                            advance(all_symbols, j * padded), group_of, count, advance(packed, j * padded), count_of,
+                            code_of, escapes, peek(state, INCREMENT), touched_of,
                         )  # fmt: skip
-                    if quiet == 0:
-                        quiet = tokens_ahead(states, parameters, measure, np.int64(1 << 30))
-                    quiet -= 1
-                    if quiet > 0 and not decays:
-                        poke(state, TOKEN, peek(state, TOKEN) + 1)
-                        poke(state, SINCE_UPDATE, peek(state, SINCE_UPDATE) + 1)
-                        poke(state, SYMBOLS_SINCE, peek(state, SYMBOLS_SINCE) + channels)
-                        continue
-                    quiet = np.int64(0)
-                    low = np.int64(1 << 16)
-                    drifted = 0
-                    if watched:
-                        low, drifted = watch_row(
-                            naturals, 0, channels, escapes, lengths, counts, prior, 0, contexts, states, parameters
-                        )  # fmt: skip
-                        if drifted:
-                            touched[:] = 1
-                    end_token(low, channels, drifted, counts, 0, contexts, states, parameters)
+                    quiet = settle(
+                        quiet, escapes, channels, naturals, watched, measure, lengths, counts, prior, touched,
+                        contexts, states, state, parameters,
+                    )  # fmt: skip
         poke(start_of, np.int64(0) if decoding else group, place)
         return literal, word + overrun
 

@@ -17,6 +17,7 @@ from kvzip.predict.energy import USUAL_START
 from kvzip.predict.grid import Grid, groups_of
 from kvzip.predict.prior import Prior
 from kvzip.predict.rope import Rope
+from kvzip.predict.row import ROW
 from kvzip.predict.tables import Tables
 from kvzip.predict.tokens import Occurrences
 from kvzip.predict.turning import angles_of
@@ -173,7 +174,7 @@ class ResidualModel:
             values, self.streams, self.together, tokens, self.channels, self.groups, self.padded, self.turned, turn,
             seen.slot, seen.times, seen.pair, seen.pair_times, self.energy_step, self.grid.vector(), self.averages,
             self.gains, self.memory, self.pair_memory, self.learned, self.live,
-            aligned.zeros(self.together * loop.ROW, np.int64),
+            aligned.zeros(self.together * ROW, np.int64),
             aligned.zeros(self.together * steps.WORK_ROWS * self.padded, np.float32),
             aligned.zeros(4 * self.together * self.padded, np.int32),
             aligned.zeros(2 * self.together * self.padded, np.uint32),

@@ -142,6 +142,14 @@ def take_group(  # type: ignore[no-untyped-def]
 
 
 @step
+def move_some(x, source, target, count):  # type: ignore[no-untyped-def]
+    """Move so many values to where they belong, unless they are there."""
+    if source != target:
+        for c in range(count):
+            poke(x, target + c, peek(x, source + c))
+
+
+@step
 def read_literals(x, at, live, p, entries, literals, literals_end, literal):  # type: ignore[no-untyped-def]
     """Put literals where the group escaped; return how many were read so far."""
     if or16(entries, p) & ESCAPE:
@@ -174,32 +182,28 @@ def count_row(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def look_up(decoding, out, starts, first, stride, groups, at, naturals, wide, codes):  # type: ignore[no-untyped-def]
-    """The codes of a row's symbols in a line, into ``naturals``. Its groups are each ``stride``-th of those coded
-    from number ``first`` on; the decoder has their entries at ``wide + at`` of ``naturals``."""
-    n = np.int64(0)
-    for q in range(len(groups)):
-        p, place = wide + at + groups[q, 0], starts[first + q * stride] if not decoding else np.int64(0)
-        for c in range(groups[q, 2]):
-            naturals[n] = codes.reshape(-1)[np.int64(naturals[p + c])] if decoding else out[place + c]
-            n += 1
+def account(  # type: ignore[no-untyped-def]
+    decoding, measure, out, starts, first, stride, groups, at, naturals, integers, wide, codes, escapes, width,
+    lengths, spent, stream,
+):  # fmt: skip
+    """Put the codes of a row's symbols in a line into ``naturals``; if ``measure``, add up what the row took.
 
-
-@kernel
-def spend(  # type: ignore[no-untyped-def]
-    decoding, out, starts, first, stride, groups, at, naturals, integers, wide, escapes, width, lengths, spent, stream
-):
-    """Add up what a row took, for the statistics: ``spent`` (streams, 3) int64, in 1/256 bit: symbols, whose codes
-    ``look_up`` found, low bits, literals of ``width`` bits."""
+    Its groups are each ``stride``-th of those coded from number ``first`` on; the decoder has their entries at
+    ``wide + at`` of ``naturals``. ``spent`` (streams, 3) int64, in 1/256 bit: symbols, low bits, literals of
+    ``width`` bits.
+    """
     half = len(out) >> 1
     n = np.int64(0)
     for q in range(len(groups)):
-        p, place = 2 * wide + at + groups[q, 0], starts[first + q * stride] if not decoding else np.int64(0)
+        p, place = wide + at + groups[q, 0], np.int64(0) if decoding else starts[first + q * stride]
         for c in range(groups[q, 2]):
-            spent[stream, 0] += lengths[naturals[n] & np.uint32(0xFFFF)]
-            if decoding:
-                spent[stream, 1] += np.int64(integers[p + c]) << 8
-            else:
-                spent[stream, 1] += lengths[out[half + place + c] & np.uint32(0xFFFF)]
+            naturals[n] = codes.reshape(-1)[np.int64(naturals[p + c])] if decoding else out[place + c]
+            if measure:
+                spent[stream, 0] += lengths[naturals[n] & np.uint32(0xFFFF)]
+                if decoding:
+                    spent[stream, 1] += np.int64(integers[wide + p + c]) << 8
+                else:
+                    spent[stream, 1] += lengths[out[half + place + c] & np.uint32(0xFFFF)]
             n += 1
-    spent[stream, 2] += escapes * width << 8
+    if measure:
+        spent[stream, 2] += escapes * width << 8

@@ -146,7 +146,7 @@ assert tuple(f.name for f in fields(Parameters)) == tuple(s.name for s in SETTIN
 LEVELS = {
     1: Parameters(symbol_bits=8, table_bits=11),
     2: Parameters(sampling=2, table_bits=11, n_update=512, prior_weight=192),
-    3: Parameters(sampling=2, n_update=512, prior_weight=192),
+    3: Parameters(sampling=3, n_update=1024, prior_weight=192),
 }
 for _level in range(4, 10):  # of what is not coded by linear prediction
     LEVELS[_level] = Parameters(sampling=0, classes=8, n_update=64, table_bits=13, prior_weight=128)

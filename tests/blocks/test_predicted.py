@@ -330,7 +330,7 @@ def test_impossible_starts_are_refused(start, ropes, records):
         tokens=[Occurrences.of(np.arange(9, dtype=np.int32))] * records,
     )  # fmt: skip
     payload = b"\x01\0" + start + bytes(4) + b"\0\0\0" + (1 << 16).to_bytes(4, "little")
-    with pytest.raises(ContainerError, match="impossible|out of range|wider|another dump"):
+    with pytest.raises(ContainerError, match=r"impossible|out of range|wider|another dump"):
         back.decode(Cursor(memoryview(payload), "test"), (2, 20, 8))
 
 

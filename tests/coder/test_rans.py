@@ -69,9 +69,7 @@ def test_rows_of_symbols_and_low_bits_equal_their_twin(data):
     starts = source.integers(0, (1 << bits) - freqs + 1)
     codes, lows = (starts << 16 | freqs).astype(np.uint32)
     begin = (FLOOR + source.integers(0, FLOOR, 1 << lanes_log2)).tolist()
-    order = [
-        (i, part) for first, stop in pairwise(edges.tolist()) for part in (0, 1) for i in range(first, stop)
-    ]
+    order = [(i, part) for first, stop in pairwise(edges.tolist()) for part in (0, 1) for i in range(first, stop)]
     expected, words = list(begin), []
     for i, part in reversed(order):
         start, freq, lane = int(starts[part, i]), int(freqs[part, i]), i % (1 << lanes_log2)

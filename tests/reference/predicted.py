@@ -154,7 +154,9 @@ class Prediction:
         rope, tokens = data.varint(0, len(self.known.ropes)), data.varint(0, len(self.known.tokens))
         scales = [(data.signed(), data.signed()) for _ in self.kinds]
         self.unique = flags & UNIQUE
-        impossible = flags > UNIQUE | TOGETHER or (flags & TOGETHER and not 2 <= self.together <= min(16, len(self.kinds)))
+        impossible = flags > UNIQUE | TOGETHER or (
+            flags & TOGETHER and not 2 <= self.together <= min(16, len(self.kinds))
+        )
         impossible = impossible or (self.unique and (not tokens or self.extent.dtype == F32))
         require(not impossible and all(-120 <= x <= 120 for pair in scales for x in pair), "an impossible start")
         self.tokens = self.known.tokens[tokens - 1] if tokens else []
@@ -240,9 +242,7 @@ class Prediction:
         log = min(max(F(total) / F(channels + 8), F(-2048)), F(2048))
         return np.array([(127 << 23) + (int(log) << 15)], np.int32).view(np.float32)[0]
 
-    def _group(
-        self, mean: Row, variance: Row, number: int, coded: list[tuple[Window, int, bool]], freqs: list[int]
-    ) -> list[int]:
+    def _group(self, mean: Row, variance: Row, coded: list[tuple[Window, int, bool]], freqs: list[int]) -> list[int]:
         """The values of up to sixteen channels."""
         contexts = self.grid.contexts_of(mean, variance)
         windows = [self.windows.windows[at.window] for at in contexts]

@@ -1,0 +1,43 @@
+"""A row in the making: what is kept of it from its prediction until it is learnt, while other streams' rows go on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kvzip.coder.jit import step
+from kvzip.coder.memory import bits_of, poke
+from kvzip.predict.steps import learn_row, predict_row, turn_row, unturn_row
+
+# Numbers of a row (int64): where its means and variances begin, the token's energy, the usual one and what both make
+# of variances (the bits of a float32), the sum of its logarithms, its escapes.
+MEAN_AT, VARIANCE_AT, ENERGY, USUALLY, LOUD, TOTAL, ESCAPED = range(7)
+ROW = 8
+
+
+@step
+def begin_row(  # type: ignore[no-untyped-def]
+    row, groups, count, padded, turned, turn, turn_at, work, own, gains, rows_of, slot, times, pairs_of, pair,
+    pair_times, energy, usual,
+):  # fmt: skip
+    """Predict a row as its values are stored."""
+    predict_row(groups, count, padded, work, own, gains, rows_of, slot, times, pairs_of, pair, pair_times)
+    mean_at, variance_at = turn_row(groups, count, padded, turned, turn, turn_at, work)
+    poke(row, MEAN_AT, mean_at)
+    poke(row, VARIANCE_AT, variance_at)
+    poke(row, ENERGY, energy)
+    poke(row, USUALLY, usual)
+    poke(row, LOUD, np.int64(bits_of(np.float32(1))))
+    poke(row, TOTAL, np.int64(0))
+    poke(row, ESCAPED, np.int64(0))
+
+
+@step
+def end_row(  # type: ignore[no-untyped-def]
+    groups, count, padded, turned, turn, turn_at, work, own, gains, rows_of, slot, times, pairs_of, pair, pair_times,
+    learn, live,
+):  # fmt: skip
+    """Learn from a row."""
+    row_at = unturn_row(groups, count, padded, turned, turn, turn_at, work)
+    learn_row(
+        groups, count, padded, work, row_at, own, gains, rows_of, slot, times, pairs_of, pair, pair_times, learn, live
+    )  # fmt: skip
