@@ -6,7 +6,7 @@ import io
 import os
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, overload
 
@@ -18,6 +18,7 @@ from kvzip.files import DirectoryTarget, FileSource, FileTarget, members
 from kvzip.files.faults import shown
 from kvzip.pipeline.compress import compress_members
 from kvzip.pipeline.decompress import Opening, decompress_members
+from kvzip.pipeline.draft import Draft, DraftGiven, open_draft
 from kvzip.pipeline.options import Options, Progress
 from kvzip.pipeline.prior_file import PriorSource, read_prior
 from kvzip.pipeline.reader import Reader
@@ -25,6 +26,7 @@ from kvzip.pipeline.report import Report
 from kvzip.pipeline.source import MemberInput
 from kvzip.pipeline.stats import Stats, summarise
 from kvzip.pipeline.train import train
+from kvzip.predict.prior import Prior
 
 PathLike = str | os.PathLike[str]
 Source = bytes | bytearray | memoryview | PathLike | BinaryIO
@@ -43,6 +45,7 @@ def compress(
     threads: int = 0,
     force: bool = False,
     progress: Progress | None = None,
+    draft: DraftGiven | None = None,
     **options: Any,
 ) -> bytes | Report:
     """Compress a safetensors dump.
@@ -51,22 +54,23 @@ def compress(
     target: a path (written whole or not at all; ``force`` overwrites), a binary file, or None to return bytes.
     options: the parameters of the estimator by name (alpha, beta, theta_low, theta_new, n_update, warmup, drift,
         symbol_bits, classes, ...), ``preset``, ``layout``, ``verify``, ``block_log2``; ``prior``, a path or the bytes
-        that ``train_prior`` made, and ``embed_prior`` to put it into the container.
+        that ``train_prior`` made, and ``embed_prior`` to put it into the container; ``draft``, see ``decompress``.
 
     Raises DumpError for bad input, OptionError for bad options, TargetError where writing fails.
     """
-    chosen = Options.make(level, threads, **options)
-    if target is None:
-        memory = io.BytesIO()
-        _compress(source, memory, chosen, progress)
-        return memory.getvalue()
-    if isinstance(target, str | os.PathLike):
-        inputs = [source] if isinstance(source, str | os.PathLike) else []
-        with FileTarget(target, force=force, inputs=inputs) as file:
-            report = _compress(source, file.file, chosen, progress)
-            file.commit()
-        return report
-    return _compress(source, target, chosen, progress)
+    with opened_draft(draft, threads) as drafts:
+        chosen = Options.make(level, threads, draft=drafts, **options)
+        if target is None:
+            memory = io.BytesIO()
+            _compress(source, memory, chosen, progress)
+            return memory.getvalue()
+        if isinstance(target, str | os.PathLike):
+            inputs = [source] if isinstance(source, str | os.PathLike) else []
+            with FileTarget(target, force=force, inputs=inputs) as file:
+                report = _compress(source, file.file, chosen, progress)
+                file.commit()
+            return report
+        return _compress(source, target, chosen, progress)
 
 
 def _compress(source: Source, out: BinaryIO, options: Options, progress: Progress | None) -> Report:
@@ -145,6 +149,7 @@ def decompress(
     force: bool = False,
     progress: Progress | None = None,
     prior: PriorSource | None = None,
+    draft: DraftGiven | None = None,
 ) -> bytes: ...
 @overload
 def decompress(
@@ -155,6 +160,7 @@ def decompress(
     force: bool = False,
     progress: Progress | None = None,
     prior: PriorSource | None = None,
+    draft: DraftGiven | None = None,
 ) -> Report: ...
 def decompress(
     source: Source,
@@ -164,19 +170,22 @@ def decompress(
     force: bool = False,
     progress: Progress | None = None,
     prior: PriorSource | None = None,
+    draft: DraftGiven | None = None,
 ) -> bytes | Report:
     """Restore what ``compress`` was given, byte for byte.
 
     source: the container's bytes, path, or a binary file at its start.
     target: a path (of a directory if one was compressed), a binary file, or None to return bytes.
     prior: the file that ``compress`` was given, if the container does not hold it; a path or bytes.
+    draft: the draft that ``compress`` was given: the path of a dump, of a directory of dumps or of a container, the
+        bytes of one, or arrays (heads, tokens, channels) by (layer, "key" or "value").
 
-    Raises PriorError without the prior needed, ContainerError if the container is damaged; nothing is then left at a
-    target path.
+    Raises PriorError or DraftError without the prior or the draft needed, ContainerError if the container is
+    damaged; nothing is then left at a target path.
     """
     known = None if prior is None else read_prior(prior)
-    with _container(source) as (file, where):
-        opening = Opening.of(file, where, known)
+    with _container(source) as (file, where), opened_draft(draft, threads, known) as drafts:
+        opening = Opening.of(file, where, known, drafts)
         if isinstance(target, str | os.PathLike):
             inputs = [source] if isinstance(source, str | os.PathLike) else []
             return restore(opening, target, threads, force=force, inputs=inputs, progress=progress)
@@ -186,6 +195,13 @@ def decompress(
         out = gathered if target is None else target
         report = decompress_members(opening, into(out), threads, progress=progress)
         return gathered.value() if target is None else report
+
+
+def opened_draft(
+    given: DraftGiven | None, threads: int = 0, prior: Prior | None = None
+) -> AbstractContextManager[Draft | None]:
+    """A draft as ``decompress`` takes it, open; or none."""
+    return nullcontext() if given is None else open_draft(given, threads, prior=prior)
 
 
 def restore(
@@ -243,31 +259,48 @@ def _container(source: Source) -> Iterator[tuple[BinaryIO, str]]:
         yield source, str(getattr(source, "name", "input"))
 
 
-def open_container(source: PathLike | BinaryIO, *, threads: int = 0, prior: PriorSource | None = None) -> Reader:
+def open_container(
+    source: PathLike | BinaryIO,
+    *,
+    threads: int = 0,
+    prior: PriorSource | None = None,
+    draft: DraftGiven | None = None,
+) -> Reader:
     """Open a container for random access: ``tensor(name)``, ``layers()``, ``names()``.
 
-    ``prior``: see ``decompress``.
+    ``prior``, ``draft``: see ``decompress``.
     """
     known = None if prior is None else read_prior(prior)
+    drafts = None if draft is None else open_draft(draft, threads, prior=known)
     if isinstance(source, str | os.PathLike):
         opened = FileSource(source)
         try:
-            return Reader(opened.file, opened.name, threads, prior=known)
+            return Reader(opened.file, opened.name, threads, prior=known, draft=drafts)
         except BaseException:
             opened.close()
             raise
-    return Reader(source, str(getattr(source, "name", "input")), threads, owned=False, prior=known)
+    return Reader(source, str(getattr(source, "name", "input")), threads, owned=False, prior=known, draft=drafts)
 
 
 def stats(
-    source: Source, *, level: int = 3, threads: int = 0, progress: Progress | None = None, **options: Any
+    source: Source,
+    *,
+    level: int = 3,
+    threads: int = 0,
+    progress: Progress | None = None,
+    draft: DraftGiven | None = None,
+    **options: Any,
 ) -> Stats:
     """Measure a dump (by compressing it into nothing) or a container (by decoding it into nothing).
 
     source: bytes, a path ("-": standard input), a directory of dumps, or a binary file at its start.
     """
-    chosen = Options.make(level, threads, **options)
-    start = Start(level=level, parameters=chosen.parameters)
+    with opened_draft(draft, threads) as drafts:
+        return _stats(source, Options.make(level, threads, draft=drafts, **options), progress)
+
+
+def _stats(source: Source, chosen: Options, progress: Progress | None) -> Stats:
+    start = Start(level=chosen.level, parameters=chosen.parameters)
     began = time.perf_counter()
     if isinstance(source, str | os.PathLike) and Path(source).is_dir():
         found = directory_inputs(members(Path(source)).files)
@@ -276,8 +309,8 @@ def stats(
     with source_input(source) as opened:
         opened.file = peekable(opened.file)
         if starts_container(opened.file):
-            opening = Opening.of(opened.file, opened.where, chosen.prior)
-            report = decompress_members(opening, into(None), threads, progress=progress, observe=True)
+            opening = Opening.of(opened.file, opened.where, chosen.prior, chosen.draft)
+            report = decompress_members(opening, into(None), chosen.threads, progress=progress, observe=True)
             return summarise(opened.where, report, opening.start, began, True)
         report = compress_members([nullcontext(opened)], Nowhere(), chosen, progress=progress, observe=True)
         return summarise(opened.where, report, start, began, False)

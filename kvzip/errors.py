@@ -29,6 +29,10 @@ class PriorError(KvzipError):
     """A trained prior is needed that was not given, or the file given is none: give the right file."""
 
 
+class DraftError(KvzipError):
+    """A draft is needed that was not given, or the one given is another: give the right one."""
+
+
 class TargetError(KvzipError):
     """The output cannot be written there: choose another place, or ``--force``."""
 

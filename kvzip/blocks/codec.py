@@ -3,6 +3,7 @@
 method      u8     0 stored: the values' bytes follow
                    1 windows on planes: the payload of ``blocks.planar``
                    2 predicted: the payload of ``blocks.predicted``
+                   3 drafted: the payload of ``blocks.drafted``
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.blocks.draft import DraftRows
+from kvzip.blocks.drafted import Drafted, worth
 from kvzip.blocks.planar import Planar
 from kvzip.blocks.predicted import Choice, Predicted
 from kvzip.blocks.tally import Tally
@@ -26,19 +29,21 @@ from kvzip.streams.plan import Block
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor
 
-STORED, WINDOWS, PREDICTED = 0, 1, 2
+STORED, WINDOWS, PREDICTED, DRAFTED = 0, 1, 2, 3
 WINDOW_BYTES = 257 * 16 + 512 * 4  # of counts, probabilities and codes
 PROMISE = 0.995  # prediction must take less than this much of what windows promise
 
 
 @dataclass(frozen=True)
 class Around:
-    """What a chain's blocks may refer to: its streams' kinds, the container's ropes, tokens and trained prior."""
+    """What a chain's blocks may refer to: its streams' kinds, the container's ropes, tokens and trained prior, and
+    what the draft has for them."""
 
     kinds: tuple[str, ...] = ()
     ropes: list[Rope] = field(default_factory=list)
     tokens: list[Occurrences] = field(default_factory=list)
     prior: Prior | None = None  # None is the shipped one
+    draft: DraftRows | None = None
 
 
 class Chain:
@@ -57,7 +62,7 @@ class Chain:
         self.choice = choice  # the encoder's: how to predict, None not at all
         self.tally = Tally()
         self.planar = Planar(extent, parameters, measure, self.tally)
-        self.predicted: Predicted | None = None
+        self.predicted: Predicted | Drafted | None = None
         self.begun = False  # whether a block was decoded: only a chain's first may begin a prediction
 
     def cost(self, block: Block) -> int:
@@ -85,9 +90,13 @@ class Chain:
         """The inverse of ``encode``: values (streams, tokens, channels). ContainerError on anything wrong."""
         cursor = Cursor(payload, where)
         method = cursor.u8()
-        if method == PREDICTED and grid_of(self.extent.dtype) is not None and not self.extent.opaque:
+        if method in (PREDICTED, DRAFTED) and grid_of(self.extent.dtype) is not None and not self.extent.opaque:
+            if method == DRAFTED and self.around.draft is None:
+                raise cursor.damaged("needs a draft that its container does not name")
             if self.predicted is None:
-                self.predicted = self._new_predicted(block.streams)
+                self.predicted = self._new_predicted(block.streams, method == DRAFTED)
+            if isinstance(self.predicted, Drafted) != (method == DRAFTED):
+                raise cursor.damaged("goes on with a prediction that was not begun")
             shape = (block.streams, block.tokens, block.channels)
             values = self.predicted.decode(cursor, shape, first=not self.begun)
         elif method == WINDOWS:
@@ -118,17 +127,25 @@ class Chain:
         assert self.choice is not None
         begun = self.predicted is not None
         if self.predicted is None:
-            self.predicted = self._new_predicted(values.shape[0])
-        payload = self.predicted.encode(values, self.choice, bytes((PREDICTED,)))
+            self.predicted = self._new_predicted(values.shape[0], self.around.draft is not None)
+            if isinstance(self.predicted, Drafted) and not worth(self.predicted, values, self.choice):
+                self.predicted = self._new_predicted(values.shape[0], False)
+        method = DRAFTED if isinstance(self.predicted, Drafted) else PREDICTED
+        payload = self.predicted.encode(values, self.choice, bytes((method,)))
         if len(payload) <= (values.nbytes if begun else self.promised(values)):
             return payload
         self._close_predicted(begun)
         self.choice = None
         return self._store(values) if begun else None
 
-    def _new_predicted(self, streams: int) -> Predicted:
+    def _new_predicted(self, streams: int, drafted: bool) -> Predicted | Drafted:
         kinds = self.around.kinds or (self.extent.kind,) * streams
         around = self.around
+        if drafted and around.draft is not None:
+            return Drafted(
+                self.extent, kinds, self.parameters, around.ropes, around.tokens, around.draft, self.measure,
+                around.prior,
+            )  # fmt: skip
         return Predicted(self.extent, kinds, self.parameters, around.ropes, around.tokens, self.measure, around.prior)
 
     def _close_predicted(self, used: bool = True) -> None:

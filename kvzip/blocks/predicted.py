@@ -87,14 +87,14 @@ class Predicted:
         ``choice`` is used if nothing was begun.
         """
         streams, tokens, channels = values.shape
-        tail = _zero_rows(values)
+        tail = zero_rows(values)
         rows = values[:, : tokens - tail]
         low, top = self._halves(rows)
         out = bytearray((CONTINUED if self.model else STARTED,))
         put_varint(out, tail)
         if self.model is None:
             scales = scales_of(top, self.grid) if top.size else np.zeros((streams, 2), np.int8)
-            self._start(replace(choice, together=_even(streams, choice.together)), channels, scales)
+            self._start(replace(choice, together=even_share(streams, choice.together)), channels, scales)
             flags = choice.unique * UNIQUE | (self.choice.together > 1) * TOGETHER
             out += bytes((flags, choice.energy))
             if flags & TOGETHER:
@@ -110,9 +110,7 @@ class Predicted:
         carried = raw[len(raw) - lanes :] if len(raw) >= lanes else raw[:0]
         coded = self.model.encode(chosen.reshape(-1), chosen.shape[1], seen, carried, self.measure)
         self.token += tokens
-        out.append(coded.lanes_log2)
-        put_varint(out, len(coded.words))
-        put_varint(out, len(coded.literals))
+        out += put_run(coded)
         left = raw[: len(raw) - len(carried)]
         return b"".join([method, out, *(part.data for part in (coded.states, coded.words, coded.literals, left))])
 
@@ -134,16 +132,8 @@ class Predicted:
         kept, seen = self._kept(count)
         rows = count if kept is None else int(kept.sum())
         size = streams * rows * channels
-        lanes_log2, words, literals = cursor.u8(), cursor.varint(2 * size), cursor.varint(size)
-        if lanes_log2 > rans.MAX_LANES_LOG2:
-            raise cursor.damaged("has too many lanes")
-        width = np.dtype(f"<u{self.grid.bits // 8}")
-        coded = Coded(
-            lanes_log2,
-            np.frombuffer(cursor.take(4 << lanes_log2), "<u4"),
-            np.frombuffer(cursor.take(2 * words), "<u2"),
-            np.frombuffer(cursor.take(width.itemsize * literals), width),
-        )
+        coded = take_run(cursor, self.grid, size)
+        width = coded.literals.dtype
         flat, rode = self.model.decode(coded, width, rows, seen, cursor.where, self.measure)
         top = self._recalled(self._disordered(flat.reshape(streams, rows, channels)), kept, count)
         values = np.zeros(shape, np.dtype(f"<u{self.extent.itemsize}"))
@@ -182,9 +172,7 @@ class Predicted:
         self.seen = self.tokens[choice.tokens - 1] if choice.tokens else None
         self.order = None
         if rope is not None:
-            turned = {*rope.first, *rope.second}
-            order = [*rope.first, *rope.second, *(c for c in range(channels) if c not in turned)]
-            self.order = np.array(order, np.int64) if order != list(range(channels)) else None
+            self.order = order_of(rope, channels)
         repeats = self.seen is not None and not choice.unique
         slots = self.seen.slots if self.seen is not None else 0
         pairs = self.seen.pair_slots if self.seen is not None else 0
@@ -268,12 +256,41 @@ class Predicted:
         return Choice(rope, tokens, unique, energy, together), channels, scales
 
 
-def _even(streams: int, most: int) -> int:
+def order_of(rope: Rope, channels: int) -> NDArray[np.int64] | None:
+    """Channels in the order they are coded: the pairs' first ones, the second ones, the rest; None for 0, 1, 2..."""
+    turned = {*rope.first, *rope.second}
+    order = [*rope.first, *rope.second, *(c for c in range(channels) if c not in turned)]
+    return np.array(order, np.int64) if order != list(range(channels)) else None
+
+
+def take_run(cursor: Cursor, grid: Grid, size: int) -> Coded:
+    """What a run of ``size`` values was coded into."""
+    lanes_log2, words, literals = cursor.u8(), cursor.varint(2 * size), cursor.varint(size)
+    if lanes_log2 > rans.MAX_LANES_LOG2:
+        raise cursor.damaged("has too many lanes")
+    width = np.dtype(f"<u{grid.bits // 8}")
+    return Coded(
+        lanes_log2,
+        np.frombuffer(cursor.take(4 << lanes_log2), "<u4"),
+        np.frombuffer(cursor.take(2 * words), "<u2"),
+        np.frombuffer(cursor.take(width.itemsize * literals), width),
+    )
+
+
+def put_run(coded: Coded) -> bytes:
+    """The numbers that ``take_run`` reads first; the arrays follow."""
+    out = bytearray((coded.lanes_log2,))
+    put_varint(out, len(coded.words))
+    put_varint(out, len(coded.literals))
+    return bytes(out)
+
+
+def even_share(streams: int, most: int) -> int:
     """How many streams to code together: shares of at most so many, as even as they can be."""
     return -(-streams // max(1, -(-streams // most)))
 
 
-def _zero_rows(values: NDArray[Any]) -> int:
+def zero_rows(values: NDArray[Any]) -> int:
     """How many rows of zeros all streams of (streams, tokens, channels) end in."""
     if values[:, -1:].any():
         return 0

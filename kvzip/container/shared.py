@@ -1,9 +1,12 @@
 """What several tensors are coded by, each in a record of its own: ropes, which tokens repeat, a trained prior.
 
-    kind         u8          1 a rope (``predict.rope``), 2 tokens, 3 the prior that START names, right behind START
+    kind         u8          1 a rope (``predict.rope``), 2 tokens, 3 the prior that START names, right behind START,
+                             4 the draft, right behind these
     tokens:      count varint | deflated u8 | length varint | inner, deflated if that is shorter
                  inner: for each token a varint, 0 if its row is new, else 1 + its id
     prior:       deflated u8 | length varint | inner, deflated if that is shorter: a file of ``predict.prior``
+    draft:       count varint, then for each layer and kind: layer + 1 varint | kind u8 | heads varint |
+                 tokens varint | channels varint | element type u8 | XXH3-128 of its values, head after head, 16 bytes
 
 Records are numbered from 0 within their kind, over the whole container; a block names one by its number + 1.
 """
@@ -17,14 +20,30 @@ from typing import TYPE_CHECKING
 from kvzip.container.inflating import inflate
 from kvzip.errors import PriorError, UnsupportedError
 from kvzip.predict.rope import Rope
+from kvzip.streams.extent import KINDS
 from kvzip.wire import Cursor, put_varint
 
 if TYPE_CHECKING:
+    from kvzip.blocks.draft import DraftSource
     from kvzip.predict.prior import Prior
     from kvzip.predict.tokens import Ints, Occurrences
 
-ROPE, TOKENS, PRIOR = 1, 2, 3
+ROPE, TOKENS, PRIOR, DRAFT = 1, 2, 3, 4
+MOST_PARTS = 1 << 17  # of a draft
 MAX_TOKENS = 1 << 22  # more than any context has; bounds the time that a hostile record takes
+
+
+@dataclass(frozen=True)
+class DraftPart:
+    """What a draft must have: the values of a layer's kind, (heads, tokens, channels), by their digest."""
+
+    layer: int
+    kind: str
+    heads: int
+    tokens: int
+    channels: int
+    dtype: int  # its id
+    digest: bytes
 
 
 @dataclass
@@ -35,6 +54,8 @@ class Shared:
     tokens: list[Occurrences] = field(default_factory=list)
     prior: Prior | None = None
     needs: str = ""  # the identity of the prior that the container names
+    draft: list[DraftPart] = field(default_factory=list)
+    drafts: DraftSource | None = None  # the draft itself, if it was given
 
     def add(self, payload: memoryview, where: str) -> None:
         """Take in a record. ContainerError or UnsupportedError if it makes no sense."""
@@ -50,6 +71,10 @@ class Shared:
             if self.prior is not None or prior.identity != self.needs:
                 raise cursor.damaged("holds a prior that the container does not name")
             self.prior = prior
+        elif kind == DRAFT:
+            if self.draft:
+                raise cursor.damaged("names a second draft")
+            self.draft = _read_parts(cursor)
         else:
             raise UnsupportedError(f"{cursor.where} is of a kind unknown here ({kind}); use a newer kvzip")
 
@@ -79,6 +104,40 @@ def prior_payload(prior: Prior) -> bytes:
     out = bytearray((PRIOR,))
     _put_inner(out, prior.data)
     return bytes(out)
+
+
+def draft_payload(parts: list[DraftPart]) -> bytes:
+    """The record of what a draft must have."""
+    out = bytearray((DRAFT,))
+    put_varint(out, len(parts))
+    for part in parts:
+        put_varint(out, part.layer + 1)
+        out.append(KINDS.index(part.kind))
+        for number in (part.heads, part.tokens, part.channels):
+            put_varint(out, number)
+        out.append(part.dtype)
+        out += part.digest
+    return bytes(out)
+
+
+def _read_parts(cursor: Cursor) -> list[DraftPart]:
+    parts = []
+    for _ in range(cursor.varint(MOST_PARTS)):
+        layer, kind = cursor.varint(1 << 32) - 1, cursor.u8()
+        heads, tokens, channels = (cursor.varint() for _ in range(3))
+        if kind >= len(KINDS):
+            raise cursor.damaged("describes a draft of an unknown kind")
+        dtype = cursor.u8()
+        parts.append(DraftPart(layer, KINDS[kind], heads, tokens, channels, dtype, bytes(cursor.take(16))))
+    cursor.finish()
+    if not parts:
+        raise cursor.damaged("describes no draft")
+    return parts
+
+
+def holds_draft(payload: memoryview) -> bool:
+    """Whether a shared record is a draft's."""
+    return payload[:1] == bytes((DRAFT,))
 
 
 def holds_prior(payload: memoryview) -> bool:

@@ -76,7 +76,11 @@ class Chooser:
         tokens = len(self.known.tokens)
         if not tokens or not accepts_tokens(extent, len(self.known.tokens[-1].slot)):
             tokens = 0
-        return Choice(self._rope_number(rope), tokens, unique=bool(tokens) and number == self.unique)
+        return Choice(
+            self._rope_number(rope),
+            tokens,
+            unique=bool(tokens) and number == self.unique,
+        )
 
     def choose_together(self, extents: tuple[Extent, ...], values: list[NDArray[Any]]) -> Choice:
         """How to predict a unit's extents: by the rope of one that has any."""

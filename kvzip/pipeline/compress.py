@@ -12,8 +12,9 @@ import xxhash
 from numpy.typing import NDArray
 
 from kvzip.blocks.codec import Around, Chain
+from kvzip.blocks.draft import DraftRows
 from kvzip.blocks.predicted import Choice
-from kvzip.container.shared import Shared, prior_payload
+from kvzip.container.shared import Shared, draft_payload, prior_payload
 from kvzip.container.structures import DIRECTORY, DUMP, OTHER_FILE, RESIDUALS, SINGLE, BlockHead, Member, Start
 from kvzip.container.writer import ContainerWriter
 from kvzip.dumps.safetensors import Header, read_header
@@ -53,6 +54,9 @@ class Compressor:
         self.known = Shared(prior=options.prior)
         if options.prior and options.embed_prior:
             self.writer.shared(prior_payload(options.prior))
+        if options.draft is not None:
+            self.known.drafts, self.known.draft = options.draft, options.draft.parts()
+            self.writer.shared(draft_payload(self.known.draft))
         self.units = UnitEncoder(options, self.known, observe)
         self.waiting: list[bytes] = []  # SHARED records that go before the next block
         self.chooser = Chooser(options, self.known, self.waiting.append)
@@ -144,6 +148,7 @@ class Compressor:
         checks: dict[int, Chain] = {}
         count = 0
         choice: Choice | None = None
+        draft = self.known.drafts.rows(extent) if self.known.drafts else None
         for slab in slabs(extent, 1 << self.options.block_log2):
             data = source.read(slab.nbytes)
             digest.update(data)
@@ -153,8 +158,12 @@ class Compressor:
                 names = tuple(name for block in blocks for name in block.names)
                 choice = self.chooser.choose(number, extent, values, extent.kinds(names))
             for block in blocks:
-                chain = chains.get(block.chain) or self._open_chain(number, extent, block, chains, choice)
-                twin = checks.setdefault(block.chain, self._chain(extent, block)) if self.options.verify else None
+                chain = chains.get(block.chain) or self._open_chain(number, extent, block, chains, choice, draft)
+                twin = (
+                    checks.setdefault(block.chain, self._chain(extent, block, draft=draft))
+                    if self.options.verify
+                    else None
+                )
                 part = values[block.first : block.first + block.streams]
                 work = _Encode(chain, twin, part, block, number, count, source.where, self._before())
                 pool.submit((id(self), number, block.chain), chain.cost(block), work, block.last_of_chain)
@@ -163,14 +172,23 @@ class Compressor:
                     chains.pop(block.chain), checks.pop(block.chain, None)
             self._write(pool.results())
 
-    def _chain(self, extent: Extent, block: Block, choice: Choice | None = None) -> Chain:
-        around = Around(extent.kinds(block.names), self.known.ropes, self.known.tokens, self.known.prior)
+    def _chain(
+        self, extent: Extent, block: Block, choice: Choice | None = None, draft: DraftRows | None = None
+    ) -> Chain:
+        own = draft.of(block.names) if draft else None
+        around = Around(extent.kinds(block.names), self.known.ropes, self.known.tokens, self.known.prior, own)
         return Chain(extent, self.options.parameters, self.observe, around, choice)
 
     def _open_chain(
-        self, number: int, extent: Extent, block: Block, chains: dict[int, Chain], choice: Choice | None
+        self,
+        number: int,
+        extent: Extent,
+        block: Block,
+        chains: dict[int, Chain],
+        choice: Choice | None,
+        draft: DraftRows | None,
     ) -> Chain:
-        chain = chains[block.chain] = self._chain(extent, block, choice)
+        chain = chains[block.chain] = self._chain(extent, block, choice, draft)
         if self.observe:
             self.report.chains.append(ChainRecord(self.report.members, number, extent, block, chain))
         return chain

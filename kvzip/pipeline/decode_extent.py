@@ -11,6 +11,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from kvzip.blocks.codec import Around, Chain
+from kvzip.blocks.draft import DraftRows
 from kvzip.container import records
 from kvzip.container.records import Record, RecordReader
 from kvzip.container.shared import Shared
@@ -79,6 +80,7 @@ class ExtentDecoder:
     def __init__(self, extent: Extent, start: Start, where: str, shared: Shared, observe: bool = False) -> None:
         self.extent, self.start, self.where, self.observe = extent, start, where, observe
         self.shared = shared
+        self.draft: DraftRows | None = None
         self.next_record: Callable[[RecordReader], Record] = RecordReader.next
         self.chains: dict[int, Chain] = {}
         self.opened: list[tuple[Block, Chain]] = []
@@ -110,9 +112,12 @@ class ExtentDecoder:
         chain = self.chains.get(block.chain)
         if chain is None:
             shared = self.shared
+            if self.draft is None and shared.drafts is not None:
+                self.draft = shared.drafts.rows(self.extent)
             around = Around(
-                self.extent.kinds(block.names), list(shared.ropes), list(shared.tokens), shared.prior
-            )  # those met so far
+                self.extent.kinds(block.names), list(shared.ropes), list(shared.tokens), shared.prior,
+                self.draft.of(block.names) if self.draft else None,
+            )  # fmt: skip  # those met so far
             chain = self.chains[block.chain] = Chain(self.extent, self.start.parameters, self.observe, around)
             self.opened.append((block, chain))
         if block.last_of_chain:

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import xxhash
 
 from kvzip.container import records
 from kvzip.container.records import Record, RecordReader
-from kvzip.container.shared import Shared, holds_prior
+from kvzip.container.shared import Shared, holds_draft, holds_prior
 from kvzip.container.structures import SINGLE, Index, Member, Start
 from kvzip.container.unit import Unit
-from kvzip.errors import PriorError
+from kvzip.errors import DraftError, PriorError
 from kvzip.pipeline.decode_extent import Decoded, ExtentDecoder, drain
 from kvzip.pipeline.decode_unit import OpenUnits
 from kvzip.pipeline.options import Progress, in_flight_budget
@@ -25,6 +25,9 @@ from kvzip.pipeline.report import ChainRecord, Report
 from kvzip.pipeline.schedule import ChainPool
 from kvzip.predict.prior import Prior
 from kvzip.streams.extent import Extent
+
+if TYPE_CHECKING:
+    from kvzip.pipeline.draft import Draft
 
 Create = Callable[[Member, int], AbstractContextManager[BinaryIO | None]]
 """Opens the place where a member's bytes go: called with the member and its number."""
@@ -37,12 +40,22 @@ class Opening:
     reader: RecordReader
     start: Start
     shared: Shared
-    embedded: list[int] = field(default_factory=list)  # the offset of the prior's record
-    ahead: Record | None = None  # a record that was read to see whether it is a prior
+    embedded: list[int] = field(default_factory=list)  # the offsets of the prior's record and the draft's
+    ahead: Record | None = None  # a record that was read to see whether it is one of these
 
     @classmethod
-    def of(cls, file: BinaryIO, where: str, prior: Prior | None = None) -> Opening:
-        """Read the magic, the first record and the prior; PriorError if it needs one and ``prior`` is not it."""
+    def of(
+        cls,
+        file: BinaryIO,
+        where: str,
+        prior: Prior | None = None,
+        draft: Draft | None = None,
+        check_draft: bool = True,
+    ) -> Opening:
+        """Read the magic, the first record, the prior and what the draft must be.
+
+        PriorError if it needs a prior and ``prior`` is not it; DraftError likewise, if ``check_draft``.
+        """
         reader = RecordReader(file, where)
         record = reader.next()
         if record.type != records.START:
@@ -51,12 +64,35 @@ class Opening:
         opening = cls(reader, start, Shared(needs=start.needs))
         if start.needs:
             opening._find_prior(prior)
+        if start.version > 1:
+            opening._find_draft()
+        if check_draft:
+            opening._take_draft(draft)
         return opening
 
     def next(self) -> Record:
         """The next record."""
         record, self.ahead = self.ahead, None
         return record or self.reader.next()
+
+    def _find_draft(self) -> None:
+        record = self.next()
+        if record.type == records.SHARED and holds_draft(record.payload):
+            self.shared.add(record.payload, self.reader.where)
+            self.embedded.append(record.offset)
+        else:
+            self.ahead = record
+
+    def _take_draft(self, draft: Draft | None) -> None:
+        if not self.shared.draft:
+            return
+        if draft is None:
+            where = self.reader.where
+            raise DraftError(
+                f"{where}: needs its draft; give the one it was made with by --draft (in Python: draft=)"
+            )
+        draft.require(self.shared.draft, self.reader.where)
+        self.shared.drafts = draft
 
     def _find_prior(self, prior: Prior | None) -> None:
         record = self.reader.next()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kvzip.container.structures import BLOCK_BYTES_LOG2
 from kvzip.errors import OptionError
@@ -13,6 +14,9 @@ from kvzip.pipeline.schedule import available_threads
 from kvzip.predict.prior import Prior
 from kvzip.predict.rope import MAX_CHANNELS, from_spec
 from kvzip.windows.parameters import DEFAULT_LEVEL, Parameters, parameters_for
+
+if TYPE_CHECKING:
+    from kvzip.pipeline.draft import Draft
 
 PREDICTING = 2  # the first level at which values are predicted
 Progress = Callable[[int, int], None]
@@ -32,6 +36,7 @@ class Options:
     rope: str | None = None
     prior: Prior | None = None  # of predictions' residuals, None is the shipped one
     embed_prior: bool = False
+    draft: Draft | None = None
 
     @property
     def predicts(self) -> bool:
@@ -66,12 +71,13 @@ class Options:
         rope: str | None = None,
         prior: PriorSource | None = None,
         embed_prior: bool = False,
+        draft: Draft | None = None,
         **settings: float | None,
     ) -> Options:
         """Check everything a user may give; OptionError names the option and its range.
 
         ``settings`` are those of ``windows.parameters.SETTINGS`` by name (alpha, beta, theta_low...). ``prior`` is
-        "builtin", "none" or a prior file, as a path or its bytes.
+        "builtin", "none" or a prior file, as a path or its bytes; ``draft`` is one that is open.
         """
         if not 0 <= threads <= 1024:
             raise OptionError(f"--threads {threads}: must be from 0 (all cores) to 1024")
@@ -91,7 +97,9 @@ class Options:
             rope = None
         if rope is not None:
             from_spec(rope, MAX_CHANNELS)  # OptionError on a rope that makes no sense
-        return cls(level, threads, parameters, layout, block_log2, verify, rope, trained, embed_prior)
+        if draft is not None and level < PREDICTING:
+            raise OptionError(f"--draft: level {level} predicts nothing; give --level {PREDICTING} or more")
+        return cls(level, threads, parameters, layout, block_log2, verify, rope, trained, embed_prior, draft)
 
 
 def in_flight_budget(threads: int, block_log2: int) -> int:

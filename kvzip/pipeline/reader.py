@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from kvzip.pipeline.options import in_flight_budget
 from kvzip.pipeline.schedule import ChainPool
 from kvzip.predict.prior import Prior
 from kvzip.streams.plan import scatter_whole
+
+if TYPE_CHECKING:
+    from kvzip.pipeline.draft import Draft
 
 
 @dataclass(frozen=True)
@@ -78,12 +81,18 @@ class Reader:
     """An open container. Use it as a context manager, or call ``close``."""
 
     def __init__(
-        self, file: BinaryIO, where: str, threads: int = 0, owned: bool = True, prior: Prior | None = None
+        self,
+        file: BinaryIO,
+        where: str,
+        threads: int = 0,
+        owned: bool = True,
+        prior: Prior | None = None,
+        draft: Draft | None = None,
     ) -> None:
         self.file, self.where, self.threads, self._owned = file, where, threads, owned
-        opening = Opening.of(file, where, prior)
-        self.start = opening.start
-        self.prior = None if opening.embedded else opening.shared.prior
+        opening = Opening.of(file, where, prior, draft)
+        self.start, self.draft = opening.start, opening.shared.drafts
+        self.prior = prior if opening.shared.prior is prior else None  # else it is in the container
         self.index = self._read_index()
         self.members = [self._read_member(offset) for offset, _ in self.index.members]
         self.headers = [self._header(member) for member in self.members]
@@ -126,6 +135,12 @@ class Reader:
             by_layer.setdefault(info.layer, []).append(info)
         for layer in sorted(by_layer, key=lambda n: (n is None, n)):
             yield Layer(layer, {self._full_name(info): self._load(info) for info in by_layer[layer]})
+
+    def extent(self, member: int, number: int) -> bytearray:
+        """The bytes of a member's extent ``number``."""
+        extent = self.members[member].extents[number]
+        entry = TensorEntry("", "U8", (extent.nbytes,), 0, extent.nbytes)
+        return self._extent_bytes(TensorInfo(member, number, entry, 0, None, ""))
 
     def _full_name(self, info: TensorInfo) -> str:
         member = self.members[info.member].name
@@ -225,6 +240,7 @@ class Reader:
                 if record.type != records.SHARED:
                     raise self._misfit("records")
                 self._known.add(record.payload, self.where)
+            self._known.drafts = self.draft
         return self._known
 
     def _read_index(self) -> Index:

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.blocks.predicted import Predicted
 from kvzip.container.writer import Nowhere
 from kvzip.errors import DumpError, OptionError
 from kvzip.pipeline.compress import Compressor
@@ -64,7 +65,7 @@ def count(
             with member as source:
                 compressor.add(source, pool)
             for record in compressor.report.chains:
-                model = record.chain.predicted.model if record.chain.predicted else None
+                model = record.chain.predicted.model if isinstance(record.chain.predicted, Predicted) else None
                 if model is not None and model.tables is not None:
                     met = counts_of(model, model.tables)
                     grid = model.grid.mantissa

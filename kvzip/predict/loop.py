@@ -31,8 +31,9 @@ from kvzip.predict.row import (
     begin_row,
     end_row,
 )
+from kvzip.predict.rows import add, subtract
 from kvzip.predict.sixteen import read, write
-from kvzip.predict.steps import AVERAGES, GAINS, LEARNED, USUAL, WORK_ROWS, X
+from kvzip.predict.steps import AVERAGES, DRAFTED, GAINS, LEARNED, USUAL, WORK_ROWS, X
 from kvzip.windows.estimator import CODE_SHIFT, WINDOW, quantise, rewrite, smooth, widen
 from kvzip.windows.triggers import (
     ALPHA_INVERSE,
@@ -115,6 +116,8 @@ def build(decoding: bool) -> Any:
         times,  # int32[tokens]: how often it was seen before
         pair_of,  # the same two for pairs of tokens
         pair_times,
+        drafted,  # whether there is a draft
+        draft,  # float32, like ``values``, spare ones too: what they are expected to be, finite; else empty
         energy_step,  # groups between two looks at a token's energy; 0: never
         grid,
         averages,  # float32[streams, AVERAGES * padded]
@@ -164,6 +167,7 @@ def build(decoding: bool) -> Any:
         spare = np.int64(streams) * tokens * channels
         group_of, settings, start_of = pointer_of(groups), pointer_of(parameters), pointer_of(starts)
         x, taken, cosines, living = pointer_of(values), pointer_of(literals), pointer_of(turn), pointer_of(live)
+        expected = pointer_of(draft)
         works, all_symbols, row_of = pointer_of(scratch), pointer_of(symbols), pointer_of(rows)
         packed, lows, coded = pointer_of(integers), pointer_of(naturals), pointer_of(out)
         places, row_widths, logs = advance(packed, wide), advance(packed, 2 * wide), advance(packed, 3 * wide)
@@ -208,6 +212,9 @@ def build(decoding: bool) -> Any:
                         row, work = advance(row_of, j * ROW), advance(works, j * WORK_ROWS * padded)
                         mean_at, variance_at = peek(row, MEAN_AT) + within, peek(row, VARIANCE_AT) + within
                         at = (stream * tokens + now - j) * channels + ahead
+                        if drafted:
+                            add(work, mean_at, expected, at, work, DRAFTED * padded + within)
+                            mean_at = DRAFTED * padded + within
                         loud = float_of(np.int32(peek(row, LOUD)))
                         if looks:
                             loud = factor(peek(row, ENERGY), stream * channels + ahead)
@@ -243,6 +250,8 @@ def build(decoding: bool) -> Any:
                                 x, at, wanted, p, all_symbols, lows, places, code_of, bits, coded, coded_lows,
                                 place, taken, literal,
                             )  # fmt: skip
+                        if drafted:
+                            subtract(work, X * padded + within, expected, at, work, X * padded + within)
                         poke(row, ESCAPED, peek(row, ESCAPED) + found - literal)
                         literal, place, group = found, place + wanted, group + 1
                         if energy_step:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -27,7 +27,11 @@ from kvzip.windows.lengths import code_lengths
 from kvzip.windows.parameters import Parameters
 
 SCALE_ROWS = 16  # rows looked at for where variances start
+NO_DRAFT = np.zeros(0, np.float32)
 LEAST_WARMUP = 128  # tokens: the prior is trained, and tables of so many contexts are dear
+
+
+Floats = NDArray[np.float32]
 
 
 @cache
@@ -99,6 +103,7 @@ class ResidualModel:
         self.spent = np.zeros((streams, 3), np.int64)
         self.trained = prior
         self.tables: Tables | None = None  # made by the first block, for its direction
+        self.learnt: Tables | None = None  # the encoder's tables of rows that were learnt from before
         self.touched = np.zeros(grid.contexts, np.uint8)
         self.states = np.zeros(triggers.STATE, np.int64)
         self.states[triggers.INCREMENT] = INCREMENT_START
@@ -107,9 +112,18 @@ class ResidualModel:
         self.vector[triggers.WARMUP] = max(LEAST_WARMUP, parameters.warmup)
 
     def encode(
-        self, values: NDArray[Any], tokens: int, seen: Occurrences, carried: NDArray[np.uint8], measure: bool = False
+        self,
+        values: NDArray[Any],
+        tokens: int,
+        seen: Occurrences,
+        carried: NDArray[np.uint8],
+        measure: bool = False,
+        draft: Floats | None = None,
     ) -> Coded:
-        """Code flat values, stream after stream. ``carried`` (2 bytes a lane, or none) rides in the start states."""
+        """Code flat values, stream after stream. ``carried`` (2 bytes a lane, or none) rides in the start states.
+
+        ``draft`` is what they are expected to be: finite, flat, with WIDTH spare ones at the end.
+        """
         count = len(values)
         spared = aligned.empty(count + WIDTH, values.dtype)
         spared[:count] = values
@@ -119,7 +133,7 @@ class ResidualModel:
         out = aligned.empty(2 * (count + spare), np.uint32)
         starts = np.empty(self.streams * tokens * len(self.groups) + 1, np.int64)
         unused = np.zeros(1, np.uint32)
-        arguments = self._arguments(spared, tokens, seen, measure, False)
+        arguments = self._arguments(spared, tokens, seen, measure, False, draft)
         used, _ = loop.encode_run(*arguments, literals, out, starts, unused, 0, np.zeros(1, np.uint16), 0)
         bits = self.parameters.table_bits
         lanes_log2 = rans.lanes_log2(count >> 1)
@@ -133,8 +147,22 @@ class ResidualModel:
         )
         return Coded(lanes_log2, states, words[first:], literals[:used])
 
+    def learn(self, values: NDArray[Any], tokens: int, seen: Occurrences) -> None:
+        """Learn from flat values that both sides have, as if they had been coded; every window gets a new table."""
+        self.encode(values, tokens, seen, np.zeros(0, np.uint8))
+        self.learnt, self.tables = self.tables, None
+        self.touched[:] = 1
+        self.states[triggers.DIRTY] = 1
+
     def decode(
-        self, coded: Coded, dtype: Any, tokens: int, seen: Occurrences, where: str, measure: bool = False
+        self,
+        coded: Coded,
+        dtype: Any,
+        tokens: int,
+        seen: Occurrences,
+        where: str,
+        measure: bool = False,
+        draft: Floats | None = None,
     ) -> tuple[NDArray[Any], NDArray[np.uint8]]:
         """The values, flat, and the bytes carried by the start states."""
         values = aligned.zeros(self.streams * tokens * self.channels + WIDTH, dtype)
@@ -143,7 +171,7 @@ class ResidualModel:
         if len(lanes) and int(lanes.min()) < rans.LANE_FLOOR:
             raise ContainerError(f"{where} holds a lane below its floor; the container is damaged")
         literals, words = loop.decode_run(
-            *self._arguments(values, tokens, seen, measure, True),
+            *self._arguments(values, tokens, seen, measure, True, draft),
             np.append(coded.literals, np.zeros(1, dtype)),
             np.empty(0, np.uint32),
             np.empty(1, np.int64),
@@ -159,10 +187,18 @@ class ResidualModel:
         return values[:-WIDTH], carried.astype("<u2").view(np.uint8)
 
     def _arguments(
-        self, values: NDArray[Any], tokens: int, seen: Occurrences, measure: bool, decoding: bool
+        self,
+        values: NDArray[Any],
+        tokens: int,
+        seen: Occurrences,
+        measure: bool,
+        decoding: bool,
+        draft: Floats | None,
     ) -> tuple[object, ...]:
         if self.tables is None:
             self.tables = Tables.start(self.grid, self.parameters, self.trained, decoding)
+            if self.learnt is not None:
+                self.tables = replace(self.tables, counts=self.learnt.counts, probs=self.learnt.probs)
             self.start = self.tables.counts.copy() if self.parameters.drift else self.start
         tables = self.tables
         width = WIDTH * int(self.turned.max())
@@ -172,8 +208,9 @@ class ResidualModel:
         self.token += tokens
         return (
             values, self.streams, self.together, tokens, self.channels, self.groups, self.padded, self.turned, turn,
-            seen.slot, seen.times, seen.pair, seen.pair_times, self.energy_step, self.grid.vector(), self.averages,
-            self.gains, self.memory, self.pair_memory, self.learned, self.live,
+            seen.slot, seen.times, seen.pair, seen.pair_times, draft is not None,
+            NO_DRAFT if draft is None else draft, self.energy_step, self.grid.vector(), self.averages, self.gains,
+            self.memory, self.pair_memory, self.learned, self.live,
             aligned.zeros(self.together * ROW, np.int64),
             aligned.zeros(self.together * steps.WORK_ROWS * self.padded, np.float32),
             aligned.zeros(4 * self.together * self.padded, np.int32),
@@ -184,11 +221,13 @@ class ResidualModel:
         )  # fmt: skip
 
 
-def scales_of(values: NDArray[Any], grid: Grid) -> NDArray[np.int8]:
+def scales_of(values: NDArray[Any], grid: Grid, draft: Floats | None = None) -> NDArray[np.int8]:
     """Where the variances of each stream of (streams, tokens, channels) start: log2 of the mean square of its first
-    row, and of half the mean square of the differences between its first rows; (streams, 2) int8."""
-    head = numbers_of(values[:, :SCALE_ROWS], grid)
-    head = head.astype(np.float64)
+    row, and of half the mean square of the differences between its first rows; (streams, 2) int8. With a ``draft``,
+    of what is left of them without it."""
+    head = numbers_of(values[:, :SCALE_ROWS], grid).astype(np.float64)
+    if draft is not None:
+        head -= draft[:, :SCALE_ROWS]
     first = np.mean(head[:, 0] ** 2, axis=1)
     steps_ = np.mean(np.diff(head, axis=1) ** 2, axis=(1, 2)) / 2 if head.shape[1] > 1 else first
     logs = np.log2(np.maximum(np.stack([first, steps_], axis=1), 2.0**-99))

@@ -93,6 +93,16 @@ def _copy(x: Any) -> Any:
     return x
 
 
+def _add(a: Any, b: Any) -> Any:
+    """a + b."""
+    return a + b
+
+
+def _subtract(a: Any, b: Any) -> Any:
+    """a - b."""
+    return a - b
+
+
 def _approach(x: Any, average: Any, rate: Any) -> Any:
     """average + rate * (x - average)."""
     return average + rate * (x - average)
@@ -108,4 +118,6 @@ learn_variance: Any = lanes16(_learn_variance, "ffffF>f")
 learn_repeat: Any = lanes16(_learn_repeat, "fffffF>ff")
 learn_pair: Any = lanes16(_learn_pair, "fffffF>ff")
 copy: Any = lanes16(_copy, "f>f")
+add: Any = lanes16(_add, "ff>f")
+subtract: Any = lanes16(_subtract, "ff>f")
 approach: Any = lanes16(_approach, "ffF>f")

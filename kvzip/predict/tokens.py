@@ -40,6 +40,14 @@ class Occurrences:
         pair, pair_times, pair_slots = _places(before * np.int64(ids.max(initial=0) + 1) + ids)
         return cls(slot, times, pair, pair_times, slots, pair_slots)
 
+    def since(self, start: int) -> Occurrences:
+        """The tokens from ``start`` on, as if there were none before: with the slots that they have here."""
+        left = self.slot[start:]
+        fresh = left.astype(np.int64)
+        fresh[left < 0] = -1 - np.arange(np.count_nonzero(left < 0))
+        numbers: dict[int, int] = {}
+        return Occurrences.of(np.array([numbers.setdefault(n, len(numbers)) for n in fresh.tolist()], np.int32))
+
     def part(self, start: int, stop: int) -> Occurrences:
         """The tokens from ``start`` to ``stop``."""
         cut = slice(start, stop)

@@ -1,0 +1,83 @@
+"""What a draft has for the streams of an extent: values that are expected to be about those, which both sides have.
+
+A draft is another cache of the same tokens from the first one on: of the same model in other numbers, of an older
+checkpoint, of fewer tokens or more. Streams pair by layer, kind and head; how both are laid out does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.dtypes import Dtype
+from kvzip.predict.grid import grid_of
+from kvzip.predict.model import numbers_of
+from kvzip.streams.extent import Extent
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class DraftRows:
+    """The draft's bits, (streams, tokens, channels), for the streams of an extent, as many tokens as all have."""
+
+    bits: NDArray[Any]
+    dtype: Dtype
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the draft reaches."""
+        return int(self.bits.shape[1])
+
+    def of(self, streams: tuple[int, ...]) -> DraftRows:
+        """The same for some of the streams, by number."""
+        return DraftRows(self.bits[list(streams)] if len(streams) < len(self.bits) else self.bits, self.dtype)
+
+    def numbers(self, start: int, stop: int, scales: Floats | None = None) -> Floats:
+        """Tokens ``start`` to ``stop`` as finite numbers, each stream's times its scale: rounded to nearest once."""
+        part = np.ascontiguousarray(self.bits[:, start:stop])
+        numbers: Floats
+        if self.dtype.name == "F32":
+            numbers = part.view(np.float32).copy()
+            numbers[~(np.abs(numbers) < np.float32(2.0**60))] = 0
+        else:
+            grid = grid_of(self.dtype)
+            assert grid is not None
+            numbers = numbers_of(part, grid)
+        if scales is not None:
+            numbers *= scales[:, None, None]
+        return numbers
+
+    def same(self, values: NDArray[Any], dtype: Dtype, start: int) -> int:
+        """How many of the first rows of ``values``, from token ``start`` on, are the draft's to the bit."""
+        if dtype != self.dtype:
+            return 0
+        count = min(values.shape[1], max(0, self.tokens - start))
+        wrong: int = count
+        for stream, mine in zip(values, self.bits, strict=True):
+            wrong = _first_difference(stream[:wrong], mine[start : start + wrong])
+        return wrong
+
+
+def _first_difference(a: NDArray[Any], b: NDArray[Any]) -> int:
+    """The first row in which two arrays differ, or how many there are."""
+    count, step = len(a), 64
+    for at in range(0, count, step):
+        if not np.array_equal(a[at : at + step], b[at : at + step]):
+            return at + int(np.flatnonzero((a[at : at + step] != b[at : at + step]).any(axis=1))[0])
+    return count
+
+
+class DraftSource(Protocol):
+    """Where drafts come from."""
+
+    def rows(self, extent: Extent) -> DraftRows | None:
+        """The draft of an extent's streams, None if it lacks one of them."""
+
+
+def can_draft(dtype: Dtype) -> bool:
+    """Whether a type's values can be a draft or have one."""
+    return dtype.name == "F32" or grid_of(dtype) is not None

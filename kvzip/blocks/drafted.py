@@ -1,0 +1,344 @@
+"""A block's payload where values are coded relative to a draft, both directions side by side.
+
+    kind        u8          0 goes on with the chain's prediction, 1 starts it
+    tail        varint      how many rows of zeros at the end of all streams are left out
+    if kind is 1:
+        flags   u8          1 the draft is scaled
+        energy  u8          as in ``blocks.predicted``, like the next three
+        together u8         1 to 16
+        rope    varint
+        tokens  varint
+        if flags has 1: f32 for each stream, what the draft is multiplied by
+    same        varint      rows at the start that are the draft's to the bit: nothing follows for them
+    near                    the rows that the draft reaches, if any are left: their difference from it is predicted
+    far                     the rows that it does not reach, if there are any, predicted like any others
+    raw                     the low 16 bits of F32 values
+
+    near, far: i8[2] for each stream where its prediction starts, see ``predict.model.scales_of``; then
+    lanes_log2 u8 | words varint | literals varint | states u32 a lane | words u16 | literals
+
+The far rows' prediction learns from the ``PRIMED`` rows before the first of them, whichever way they were coded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.blocks.draft import DraftRows
+from kvzip.blocks.predicted import (
+    MOST_TOGETHER,
+    RESIDUALS,
+    ROTATED,
+    Choice,
+    even_share,
+    order_of,
+    put_run,
+    take_run,
+    zero_rows,
+)
+from kvzip.blocks.tally import COUNTERS, Tally
+from kvzip.coder import aligned
+from kvzip.coder.lanes import WIDTH
+from kvzip.predict.grid import Grid, grid_of
+from kvzip.predict.model import Coded, ResidualModel, numbers_of, scales_of
+from kvzip.predict.prior import Prior
+from kvzip.predict.rope import Rope
+from kvzip.predict.tokens import Occurrences
+from kvzip.streams.extent import Extent
+from kvzip.windows import triggers
+from kvzip.windows.parameters import Parameters
+from kvzip.wire import Cursor, put_varint
+
+CONTINUED, STARTED = 0, 1
+SCALED = 1
+PRIMED = 512  # rows that the far rows' prediction learns from before the first of them
+TRIAL_ROWS, TRIAL_STREAMS = 192, 2  # coded both ways, to see whether a draft helps
+CLEARLY = 0.98
+LEAST_SCALE, MOST_SCALE = 2.0**-60, 2.0**60
+
+
+@dataclass
+class _Side:
+    """One of the two predictions, and the occurrences of tokens since it began."""
+
+    model: ResidualModel
+    began: int
+    seen: Occurrences | None
+
+    def part(self, start: int, stop: int) -> Occurrences:
+        """What is known of tokens ``start`` to ``stop``."""
+        if self.seen is None:
+            return Occurrences.none(stop - start)
+        return self.seen.part(start - self.began, stop - self.began)
+
+
+class Drafted:
+    """The two predictions of a chain between its blocks, and the two directions of coding a block by them."""
+
+    def __init__(
+        self,
+        extent: Extent,
+        kinds: tuple[str, ...],
+        parameters: Parameters,
+        ropes: list[Rope],
+        tokens: list[Occurrences],
+        draft: DraftRows,
+        measure: bool = False,
+        prior: Prior | None = None,
+    ) -> None:
+        grid = grid_of(extent.dtype)
+        assert grid is not None
+        self.grid: Grid = grid
+        self.extent, self.kinds, self.parameters, self.draft = extent, kinds, parameters, draft
+        self.ropes, self.tokens, self.measure, self.prior = ropes, tokens, measure, prior
+        self.halved = 8 * extent.itemsize != grid.bits
+        self.token = 0
+        self.choice: Choice | None = None
+        self.scales: NDArray[np.float32] | None = None
+        self.order: NDArray[np.int64] | None = None
+        self.near: _Side | None = None
+        self.far: _Side | None = None
+        self.past = np.zeros((len(kinds), 0, 0), np.uint16)  # the last rows, for the far ones to learn from
+        self.copied = 0  # values that were the draft's
+
+    def encode(self, values: NDArray[Any], choice: Choice, method: bytes = b"") -> bytes:
+        """The payload, behind ``method``, for ``values`` (streams, tokens, channels)."""
+        streams, tokens, channels = values.shape
+        tail = zero_rows(values)
+        count = tokens - tail
+        rows = values[:, :count]
+        out = bytearray((CONTINUED if self.choice else STARTED,))
+        put_varint(out, tail)
+        if self.choice is None:
+            scales = scales_to(self._top(rows), self.grid, self.draft)
+            choice = replace(choice, unique=False, together=even_share(streams, choice.together))
+            self._start(choice, channels, scales)
+            out += bytes((SCALED if scales is not None else 0, choice.energy, self._chosen.together))
+            put_varint(out, choice.rope)
+            put_varint(out, choice.tokens)
+            out += b"" if scales is None else scales.astype("<f4").tobytes()
+        same = self.draft.same(rows, self.extent.dtype, self.token) if self.scales is None else 0
+        put_varint(out, same)
+        parts: list[Any] = [method, out]
+        reached = self._reached(count)
+        top = self._top(rows)
+        if reached > same:
+            parts += self._encode_side(top, same, reached, True)
+        self._keep(top, 0, reached)
+        if count > reached:
+            parts += self._encode_side(top, reached, count, False)
+            self._keep(top, reached, count)
+        if self.halved:
+            parts.append((rows[:, same:] & 0xFFFF).astype("<u2").tobytes())
+        self.copied += same * streams * channels
+        self.token += tokens
+        return b"".join(parts)
+
+    def decode(self, cursor: Cursor, shape: tuple[int, int, int], first: bool = True) -> NDArray[Any]:
+        """The inverse of ``encode``. Only in a chain's ``first`` block may a prediction start."""
+        streams, tokens, channels = shape
+        kind = cursor.u8()
+        if kind > STARTED or (kind == CONTINUED) == (self.choice is None) or (kind == STARTED and not first):
+            raise cursor.damaged("does not go on where the block before it ended")
+        count = tokens - cursor.varint(tokens)
+        if kind == STARTED:
+            self._start(*self._read_start(cursor, streams, channels))
+        reached = self._reached(count)
+        same = cursor.varint(reached)
+        if same and (self.scales is not None or self.draft.dtype != self.extent.dtype):
+            raise cursor.damaged("takes values from a draft of another type")
+        values = np.zeros(shape, np.dtype(f"<u{self.extent.itemsize}"))
+        values[:, :same] = self.draft.bits[:, self.token : self.token + same]
+        top = np.zeros((streams, count, channels), f"<u{self.grid.bits // 8}")
+        top[:, :same] = self._top(values[:, :same])
+        if reached > same:
+            self._decode_side(cursor, top, same, reached, True)
+        self._keep(top, 0, reached)
+        if count > reached:
+            self._decode_side(cursor, top, reached, count, False)
+            self._keep(top, reached, count)
+        if self.halved:
+            low = np.frombuffer(cursor.take(2 * streams * (count - same) * channels), "<u2")
+            values[:, same:count] = (top[:, same:].astype("<u4") << 16) | low.reshape(streams, -1, channels)
+        else:
+            values[:, same:count] = top[:, same:]
+        cursor.finish()
+        self.copied += same * streams * channels
+        self.token += tokens
+        return values
+
+    def report_to(self, tally: Tally) -> None:
+        """Add what was done so far; the windows' counters go with the first stream, since streams share them."""
+        for side in (self.near, self.far):
+            if side is None:
+                continue
+            counters = np.zeros((len(self.kinds), len(COUNTERS)), np.int64)
+            counters[0] = side.model.states[triggers.COUNTERS]
+            counters[:, COUNTERS.index("length")] = 0
+            tally.absorb(RESIDUALS, counters)
+            for number, what in enumerate(("symbols", "low bits", "literals")):
+                tally.spend(what, side.model.spent[:, number] / 256)
+
+    # -- parts of both directions
+
+    @property
+    def _chosen(self) -> Choice:
+        assert self.choice is not None
+        return self.choice
+
+    def _start(self, choice: Choice, channels: int, scales: NDArray[np.float32] | None) -> None:
+        self.choice, self.scales = choice, scales
+        if choice.rope:
+            self.order = order_of(self.ropes[choice.rope - 1], channels)
+
+    def _reached(self, count: int) -> int:
+        """How many of the next ``count`` rows the draft reaches."""
+        return min(count, max(0, self.draft.tokens - self.token))
+
+    def _top(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The part of the values that is predicted."""
+        return (values >> 16).astype("<u2") if self.halved else values
+
+    def _side(self, near: bool, row: int, channels: int, scales: NDArray[np.int8]) -> _Side:
+        """A prediction that begins at ``row`` of the block."""
+        began = self.token + row
+        seen = None
+        if self._chosen.tokens:
+            seen = self.tokens[self._chosen.tokens - 1]
+            began -= 0 if near else self.past.shape[1]
+            seen = seen.since(began) if began else seen
+        model = ResidualModel(
+            len(self.kinds), channels, self.grid, self.parameters,
+            self.ropes[self._chosen.rope - 1] if self._chosen.rope else None,
+            tuple(kind in ROTATED for kind in self.kinds), scales,
+            seen.slots if seen else 0, seen.pair_slots if seen else 0, self._chosen.energy, self.prior,
+            self._chosen.together,
+        )  # fmt: skip
+        side = _Side(model, began, seen)
+        if not near and self.past.shape[1]:
+            past = self._ordered(self.past)
+            model.learn(past.reshape(-1), past.shape[1], side.part(began, began + past.shape[1]))
+        return side
+
+    def _ordered(self, values: NDArray[Any]) -> NDArray[Any]:
+        return np.ascontiguousarray(values if self.order is None else values[:, :, self.order])
+
+    def _numbers(self, start: int, stop: int, near: bool) -> NDArray[np.float32] | None:
+        """The draft of rows ``start`` to ``stop`` of the block as a prediction takes it."""
+        if not near:
+            return None
+        numbers = self._ordered(self.draft.numbers(self.token + start, self.token + stop, self.scales))
+        flat = aligned.zeros(numbers.size + WIDTH, np.float32)
+        flat[: numbers.size] = numbers.reshape(-1)
+        return flat
+
+    def _encode_side(self, top: NDArray[Any], start: int, stop: int, near: bool) -> list[Any]:
+        part = top[:, start:stop]
+        side, head = self.near if near else self.far, b""
+        if side is None:
+            draft = self.draft.numbers(self.token + start, self.token + stop, self.scales) if near else None
+            scales = scales_of(part, self.grid, draft)
+            head = scales.tobytes()
+            side = self._side(near, start, part.shape[2], scales)
+            self.near, self.far = (side, self.far) if near else (self.near, side)
+        seen = side.part(self.token + start, self.token + stop)
+        coded = side.model.encode(
+            self._ordered(part).reshape(-1), stop - start, seen, np.zeros(0, np.uint8), self.measure,
+            self._numbers(start, stop, near),
+        )  # fmt: skip
+        return [head, put_run(coded), coded.states.data, coded.words.data, coded.literals.data]
+
+    def _decode_side(self, cursor: Cursor, top: NDArray[Any], start: int, stop: int, near: bool) -> None:
+        streams, _, channels = top.shape
+        side = self.near if near else self.far
+        if side is None:
+            scales = _read_scales(cursor, streams)
+            side = self._side(near, start, channels, scales)
+            self.near, self.far = (side, self.far) if near else (self.near, side)
+        coded: Coded = take_run(cursor, self.grid, streams * (stop - start) * channels)
+        seen = side.part(self.token + start, self.token + stop)
+        flat, rode = side.model.decode(
+            coded, coded.literals.dtype, stop - start, seen, cursor.where, self.measure,
+            self._numbers(start, stop, near),
+        )  # fmt: skip
+        if rode.any():
+            raise cursor.damaged("carries bytes that belong nowhere")
+        rows = flat.reshape(streams, stop - start, channels)
+        if self.order is None:
+            top[:, start:stop] = rows
+        else:
+            top[:, start:stop, self.order] = rows
+
+    def _keep(self, top: NDArray[Any], start: int, stop: int) -> None:
+        """Remember the last rows, as long as far ones may come."""
+        if self.far is None and self.extent.tokens > self.draft.tokens and stop > start:
+            part = top[:, max(start, stop - PRIMED) : stop]
+            if part.shape[1] < PRIMED and self.past.shape[1]:
+                part = np.concatenate([self.past, part], axis=1)[:, -PRIMED:]
+            self.past = np.ascontiguousarray(part)
+
+    def _read_start(
+        self, cursor: Cursor, streams: int, channels: int
+    ) -> tuple[Choice, int, NDArray[np.float32] | None]:
+        """What ``encode`` wrote where a chain starts."""
+        flags, energy, together = cursor.u8(), cursor.u8(), cursor.u8()
+        rope, tokens = cursor.varint(len(self.ropes)), cursor.varint(len(self.tokens))
+        scales = np.frombuffer(cursor.take(4 * streams), "<f4").copy() if flags & SCALED else None
+        if flags & ~SCALED or not 1 <= together <= min(streams, MOST_TOGETHER):
+            raise cursor.damaged("starts a prediction in an impossible way")
+        if scales is not None and not ((np.abs(scales) > LEAST_SCALE) & (np.abs(scales) < MOST_SCALE)).all():
+            raise cursor.damaged("scales a draft in an impossible way")
+        used = self.ropes[rope - 1] if rope else None
+        if used is not None and max((*used.first, *used.second), default=0) >= channels:
+            raise cursor.damaged("names a rope for wider rows")
+        if tokens and len(self.tokens[tokens - 1].slot) != self.extent.tokens:
+            raise cursor.damaged("names the tokens of another dump")
+        return Choice(rope, tokens, False, energy, together), channels, scales
+
+
+def _read_scales(cursor: Cursor, streams: int) -> NDArray[np.int8]:
+    scales = np.frombuffer(cursor.take(2 * streams), np.int8).reshape(streams, 2)
+    if abs(scales.astype(int)).max(initial=0) > 120:
+        raise cursor.damaged("starts a prediction in an impossible way")
+    return scales
+
+
+def scales_to(values: NDArray[Any], grid: Grid, draft: DraftRows) -> NDArray[np.float32] | None:
+    """What each stream's draft is best multiplied by to be ``values``; None where nothing is as good."""
+    count = min(values.shape[1], draft.tokens, 256)
+    x = numbers_of(values[:, :count], grid).astype(np.float64)
+    d = draft.numbers(0, count).astype(np.float64)
+    fit = (x * d).sum((1, 2)) / np.maximum((d * d).sum((1, 2)), 1e-300)
+    if not count or np.all(np.abs(fit - 1) < 0.1):
+        return None
+    scales: NDArray[np.float32] = np.where((np.abs(fit) > 1e-9) & (np.abs(fit) < 1e9), fit, 1.0).astype(np.float32)
+    return scales
+
+
+def worth(drafted: Drafted, values: NDArray[Any], choice: Choice) -> bool:
+    """Whether a draft helps with ``values``, which start a chain: some rows are coded both ways, the first half to
+    learn from, since a draft of other tokens knows at once what is always the same, and nothing else."""
+    ahead = drafted.draft.same(values, drafted.extent.dtype, 0)
+    stop = min(values.shape[1], drafted.draft.tokens, ahead + TRIAL_ROWS)
+    if stop - ahead < 4:
+        return ahead > 0
+    few = values[:TRIAL_STREAMS, :stop]
+    trial = Drafted(
+        drafted.extent, drafted.kinds[: len(few)], drafted.parameters, drafted.ropes, drafted.tokens,
+        drafted.draft.of(tuple(range(len(few)))), prior=drafted.prior,
+    )  # fmt: skip
+    top = trial._top(few)
+    trial._start(replace(choice, tokens=0, together=len(few)), few.shape[2], scales_to(top, trial.grid, trial.draft))
+    trial.past = top[:, :0]
+    middle = (ahead + stop) // 2
+    sizes = []
+    for near in (True, False):
+        trial._encode_side(top, ahead, middle, near)
+        sizes.append(
+            sum(len(part) * getattr(part, "itemsize", 1) for part in trial._encode_side(top, middle, stop, near))
+        )
+    return sizes[0] < CLEARLY * sizes[1]
