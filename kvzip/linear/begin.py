@@ -151,8 +151,8 @@ def first_variances(cols, kinds, own):  # type: ignore[no-untyped-def]
         count = ZERO
         for o in range(own):
             if kinds[o] == kind:
-                total += cols.residual[o] * cols.residual[o]
+                total += cols.residual[o] * cols.residual[o] + cols.blur[o]
                 count += ONE
         for o in range(own):
             if kinds[o] == kind:
-                cols.variance[o] = np.float32(0.5) * (total / count + cols.residual[o] * cols.residual[o])
+                cols.variance[o] = np.float32(0.5) * (total / count + (cols.residual[o] * cols.residual[o] + cols.blur[o]))

@@ -13,12 +13,16 @@ from kvzip.linear.begin import START
 from kvzip.linear.columns import Group
 from kvzip.linear.mixing import SLOTS, A
 from kvzip.linear.panel import SIDE, TILE
+from kvzip.linear.posterior import MOMENTS, integrate
 from kvzip.linear.quantile import COUNT_ROW, COUNTS, INVERSE_ROW, PRIOR, ROW, UNIT, invert, start_table
 from kvzip.linear.range64 import encode_symbols
 from kvzip.linear.repeats import LEVELS, Memory
 from kvzip.linear.settings import Settings
 from kvzip.linear.state import BASE, Columns, Recursion, Symbols, Work
 from kvzip.linear.symbols import Alphabet
+
+Draft = NDArray[np.float32] | None
+"""(tokens, own columns) of numbers that values are coded relative to, scaled as the values are."""
 
 FIRST_ADAPT = 8  # the token after which the distributions adapt for the first time
 
@@ -55,7 +59,7 @@ def _symbols(alphabet: Alphabet, own: int) -> Symbols:
     return Symbols(
         alphabet.values, alphabet.edges, np.array(shape, np.int64),
         np.array([alphabet.least, min(alphabet.step, 1e30)], np.float32), np.tile(start_table(symbols), 2),
-        _floats(2 * INVERSE_ROW), counts.reshape(-1), np.zeros(COUNT_ROW, np.int64),
+        _floats(2 * INVERSE_ROW), np.zeros(2 * MOMENTS), counts.reshape(-1), np.zeros(COUNT_ROW, np.int64),
         np.zeros(own, np.int32), np.zeros(own, np.int32),
     )  # fmt: skip
 
@@ -121,12 +125,15 @@ class GroupCoder:
         self.cols = _columns(own, SIDE * blocks, variance)
         self.sym = _symbols(alphabet, own)
         self.refresh_inverse()
+        for kind in range(2):
+            integrate(self.sym.table, kind * ROW, self.sym.moments, kind * MOMENTS)
         self.memory = _memory(settings.slots if settings.repeats else 1, own)
         whole = [blocks, base_blocks, limit, back, both, group.pairs, own, settings.repeats, stride,
-                 settings.count_every, measure]  # fmt: skip
+                 settings.count_every, measure, settings.coarse]  # fmt: skip
         real = [settings.keep_base if count else settings.keep, settings.weight_floor, settings.weight_ceiling,
                 settings.rate, settings.keep, settings.surprise, 0.0, delta, settings.delta]  # fmt: skip
         self.work = _work(group, count, whole, real, settings)
+        self.nothing = _floats(own)  # a draft that says nothing, the same for every token
         self.starts = self.freqs = np.empty(0, np.uint32)
 
     def spent(self) -> NDArray[np.float64]:
@@ -138,28 +145,40 @@ class GroupCoder:
         for kind in range(2):
             invert(self.sym.table, kind * ROW, self.sym.inverse, kind * INVERSE_ROW)
 
-    def _run(self, decoding: bool, k: Any, base: Any, ids: Any, words: Any) -> tuple[Any, Any, int]:
+    def _run(
+        self, decoding: bool, k: Any, draft: Any, base: Any, ids: Any, words: Any
+    ) -> tuple[Any, Any, int]:
         if len(self.starts) < 2 * k.size:  # a channel that seems constant takes two symbols
             self.starts = np.empty(2 * k.size, np.uint32)
             self.freqs = np.empty(2 * k.size, np.uint32)
         starts, freqs = self.starts, self.freqs
+        draft = self.nothing if draft is None else np.ascontiguousarray(draft, np.float32).reshape(-1)
         count = loop.run(
-            decoding, k.reshape(-1), len(k), base, ids, self.one, self.two, self.cols, self.sym, self.memory,
+            decoding, k.reshape(-1), len(k), draft, base, ids, self.one, self.two, self.cols, self.sym, self.memory,
             self.work, words, starts, freqs,
         )  # fmt: skip
         return starts, freqs, count
 
-    def encode(self, k: NDArray[np.uint16], base: NDArray[np.float32], ids: NDArray[np.int64]) -> bytes:
+    def encode(
+        self, k: NDArray[np.uint16], base: NDArray[np.float32], ids: NDArray[np.int64], draft: Draft = None
+    ) -> bytes:
         """Code rows of ordered integers."""
-        starts, freqs, count = self._run(False, k, base, ids, np.zeros(4, np.uint32))
+        starts, freqs, count = self._run(False, k, draft, base, ids, np.zeros(4, np.uint32))
         words = np.empty(count + 4, np.uint32)
         at = encode_symbols(starts, freqs, count, words)
         return words[at:].astype("<u4").tobytes()
 
-    def decode(self, payload: bytes, tokens: int, base: NDArray[np.float32], ids: NDArray[np.int64]) -> Any:
+    def decode(
+        self,
+        payload: bytes,
+        tokens: int,
+        base: NDArray[np.float32],
+        ids: NDArray[np.int64],
+        draft: Draft = None,
+    ) -> Any:
         """Rows of ordered integers; anything at all if the payload is not what ``encode`` made."""
         words = np.zeros(max(4, -(-len(payload) // 4)) + 1, "<u4")
         words.view(np.uint8)[: len(payload)] = np.frombuffer(payload, np.uint8)
         k = np.empty((tokens, self.own), np.uint16)
-        self._run(True, k, base, ids, words.astype(np.uint32))
+        self._run(True, k, draft, base, ids, words.astype(np.uint32))
         return k

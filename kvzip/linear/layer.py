@@ -7,6 +7,9 @@
 (both signed; those of the first call count).
 
 A block that coding would not shrink is written as it is; both sides still learn from it.
+
+A *draft* is an approximate version of the values that both sides have. With one, what is predicted and learnt from
+is how far the values are from it.
 """
 
 from __future__ import annotations
@@ -22,10 +25,14 @@ from kvzip.dtypes import Dtype
 from kvzip.linear.columns import Group, Rope, make_groups, unrotate
 from kvzip.linear.group import GroupCoder
 from kvzip.linear.settings import Settings
-from kvzip.linear.symbols import alphabet, arrange, choose_scale, restore
+from kvzip.linear.symbols import alphabet, arrange, choose_scale, restore, typical_exponent
 
 CODED, PLAIN, HALVES = 0, 1, 2
 Bits = NDArray[np.unsignedinteger[Any]]
+Draft = Sequence[NDArray[np.float32]] | None
+"""For each stream (tokens, channels) of finite numbers, in the order of the values."""
+
+MOST_DRAFT = np.float32(1e18)  # as with values, squares must not overflow
 
 
 class LayerCoder:
@@ -67,6 +74,10 @@ class LayerCoder:
             ]
         return self._start
 
+    @property
+    def _scale(self) -> int:
+        return self._start[0] if self._start else 0
+
     def _gather(self, values: Sequence[Bits], group: Group) -> NDArray[np.uint16]:
         """Ordered integers of a group's columns."""
         rows = np.empty((len(values[0]), len(group.source)), np.uint16)
@@ -74,6 +85,18 @@ class LayerCoder:
         for part, start in zip(values, self._starts, strict=True):
             arrange(np.ascontiguousarray(part), self._plain.raw, self._sign, group.column_of, start, rows)
         return rows
+
+    def _gather_draft(self, draft: Draft, group: Group, scale: int) -> NDArray[np.float32] | None:
+        """A draft's numbers in a group's columns, multiplied by ``2^scale``."""
+        if draft is None:
+            return None
+        rows = np.zeros((len(draft[0]), len(group.source)), np.float32)
+        own = group.source >= 0
+        whole = np.concatenate([np.asarray(part, np.float32) for part in draft], axis=1)
+        rows[:, own] = whole[:, group.source[own]]
+        with np.errstate(over="ignore"):
+            rows *= np.float32(2.0**scale)
+        return np.clip(rows, -MOST_DRAFT, MOST_DRAFT, out=rows)
 
     def _side(self, tokens: int, base: Any, ids: Any) -> tuple[Any, Any]:
         if base is None:
@@ -83,12 +106,16 @@ class LayerCoder:
         return np.ascontiguousarray(base, np.float32), np.ascontiguousarray(ids, np.int64)
 
     def encode(
-        self, values: Sequence[Bits], base: NDArray[np.float32] | None = None, ids: NDArray[np.int32] | None = None
+        self,
+        values: Sequence[Bits],
+        base: NDArray[np.float32] | None = None,
+        ids: NDArray[np.int32] | None = None,
+        draft: Draft = None,
     ) -> bytes:
         """Code the next tokens: one (tokens, channels) array of bits for each stream."""
         tokens = len(values[0])
-        start = self._start or self._begin(*choose_scale(np.asarray(values[-1]), self.dtype))
-        parts = self._code(values, base, ids)
+        start = self._start or self._begin(*self._choose_start(values, draft))
+        parts = self._code(values, base, ids, draft)
         head = struct.pack(f"<{len(parts)}I", *map(len, parts))
         mode = CODED
         if self._plain.raw:
@@ -102,10 +129,25 @@ class LayerCoder:
             return struct.pack("<Bbb", PLAIN, *start) + b"".join(plain)
         return payload
 
-    def _code(self, values: Sequence[Bits], base: Any, ids: Any) -> list[bytes]:
+    def _choose_start(self, values: Sequence[Bits], draft: Draft) -> tuple[int, int]:
+        """The scale that suits the values, and the exponent of what the draft leaves of them."""
+        scale, exponent = choose_scale(np.asarray(values[-1]), self.dtype)
+        if draft is None:
+            return scale, exponent
+        letters = alphabet(self.dtype, scale)
+        with np.errstate(invalid="ignore"):
+            left = [
+                letters.values[self._gather(values, group)] - self._gather_draft(draft, group, scale)
+                for group in self.groups
+            ]
+        return scale, typical_exponent(np.concatenate(left, axis=1), -30)
+
+    def _code(self, values: Sequence[Bits], base: Any, ids: Any, draft: Draft) -> list[bytes]:
         base, ids = self._side(len(values[0]), base, ids)
-        pairs = zip(self.groups, self._coders, strict=True)
-        return [coder.encode(self._gather(values, group), base, ids) for group, coder in pairs]
+        return [
+            coder.encode(self._gather(values, group), base, ids, self._gather_draft(draft, group, self._scale))
+            for group, coder in zip(self.groups, self._coders, strict=True)
+        ]
 
     def decode(
         self,
@@ -113,13 +155,14 @@ class LayerCoder:
         tokens: int,
         base: NDArray[np.float32] | None = None,
         ids: NDArray[np.int32] | None = None,
+        draft: Draft = None,
     ) -> list[Bits]:
         """The next tokens. A payload that ``encode`` did not make gives some values or other, never an error."""
         payload = bytes(payload)
         mode, scale, exponent = struct.unpack("<Bbb", payload[:3].ljust(3, b"\0"))
         self._begin(scale, exponent)
         if mode != PLAIN:
-            return self._decode_groups(payload, mode, tokens, base, ids)
+            return self._decode_groups(payload, mode, tokens, base, ids, draft)
         at = 3
         values = []
         for channels in self.channels:
@@ -127,19 +170,22 @@ class LayerCoder:
             flat = np.frombuffer(payload[at : at + size].ljust(size, b"\0"), self._unsigned)
             values.append(flat.astype(self._unsigned.newbyteorder("=")).reshape(tokens, channels))
             at += size
-        self._code(values, base, ids)
+        self._code(values, base, ids, draft)
         for coder in self._coders:
             coder.refresh_inverse()
         return values
 
-    def _decode_groups(self, payload: bytes, mode: int, tokens: int, base: Any, ids: Any) -> list[Bits]:
+    def _decode_groups(
+        self, payload: bytes, mode: int, tokens: int, base: Any, ids: Any, draft: Draft
+    ) -> list[Bits]:
         base, ids = self._side(tokens, base, ids)
         count = len(self.groups)
         lengths = struct.unpack(f"<{count}I", payload[3 : 3 + 4 * count].ljust(4 * count, b"\0"))
         at = 3 + 4 * count
         values: list[Bits] = [np.empty((tokens, c), self._unsigned.newbyteorder("=")) for c in self.channels]
         for group, coder, length in zip(self.groups, self._coders, lengths, strict=True):
-            rows = coder.decode(payload[at : at + length], tokens, base, ids)
+            drafted = self._gather_draft(draft, group, self._scale)
+            rows = coder.decode(payload[at : at + length], tokens, base, ids, drafted)
             for part, start in zip(values, self._starts, strict=True):
                 restore(rows, self._plain.raw, self._sign, group.column_of, start, part)
             at += length
@@ -160,11 +206,16 @@ class LayerCoder:
                 out[stream] += bits[columns[columns >= 0]].sum()
         return out
 
-    def columns(self, values: Sequence[Bits]) -> NDArray[np.float32]:
-        """The next layer's base: keys before RoPE and values. Successive calls continue the same tokens."""
+    def columns(self, values: Sequence[Bits], draft: Draft = None) -> NDArray[np.float32]:
+        """The next layer's base: keys before RoPE and values. Successive calls continue the same tokens.
+
+        With a draft they are what it leaves of both.
+        """
         parts = []
         for group, angle in zip(self.groups, self._angles, strict=True):
             floats = self._plain.values[self._gather(values, group)]
+            if draft is not None:
+                floats = floats - self._gather_draft(draft, group, 0)
             out = np.empty_like(floats)
             unrotate(floats, group.pairs, angle, group.turn, out)
             parts.append(out[:, group.source >= 0])

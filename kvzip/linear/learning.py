@@ -56,7 +56,7 @@ def learn_scales(cols, pairs, own, rate, first_tokens, energy):  # type: ignore[
     for o in range(own):
         r = peek(cols.residual, o)
         v = peek(cols.variance, o)
-        q = r * r * calm
+        q = (r * r + peek(cols.blur, o)) * calm
         if not first_tokens:
             q = min(q, CLIP * v)
         poke(cols.variance, o, v + (q - v) * rate)
@@ -64,7 +64,7 @@ def learn_scales(cols, pairs, own, rate, first_tokens, energy):  # type: ignore[
         o = 2 * h
         a = peek(cols.residual, o)
         b = peek(cols.residual, o + 1)
-        q = a * b * calm
+        q = (a * b + peek(cols.twist, o)) * calm
         v = peek(cols.cross, o)
         if not first_tokens:
             most = CLIP * np.sqrt(peek(cols.variance, o) * peek(cols.variance, o + 1))

@@ -20,6 +20,7 @@ from kvzip.linear.block_code import code_pairs, code_singles
 from kvzip.linear.learning import count_quantiles, expect_scales, gains, learn_scales, note_runs, rotate, surprise
 from kvzip.linear.mixing import learn_block, mix_block, next_token
 from kvzip.linear.panel import SIDE, TILE, panel16
+from kvzip.linear.posterior import MOMENTS, integrate
 from kvzip.linear.quantile import COUNT_ROW, INVERSE_ROW, ROW, adapt, invert
 from kvzip.linear.range64 import TOTAL, TOTAL_BITS
 from kvzip.linear.repeats import compare, lean, memorise, recall
@@ -30,6 +31,7 @@ from kvzip.linear.state import (
     BLOCKS,
     BOTH,
     CLOCK,
+    COARSE,
     COUNT_EVERY,
     KEEP,
     KEEP_TWO,
@@ -117,7 +119,7 @@ def approach(one, two, b, whole):  # type: ignore[no-untyped-def]
 
 @borrowing
 def code_token(  # type: ignore[no-untyped-def]
-    decoding, k, row, one, two, cols, sym, memory, work, words, starts, freqs, token, known, flow,
+    decoding, k, row, draft, drow, one, two, cols, sym, memory, work, words, starts, freqs, token, known, flow,
 ):  # fmt: skip
     """Sweep and code the own blocks. ``token`` is (number, id)."""
     whole = work.whole
@@ -130,7 +132,7 @@ def code_token(  # type: ignore[no-untyped-def]
     for b in range(whole[BASE], whole[BLOCKS]):
         block = b - whole[BASE]
         tiles = approach(one, two, b, whole)
-        place = (b * SIDE, first, whole[BACK])
+        place = (b * SIDE, first, whole[BACK], drow, whole[COARSE] > 0)
         kind = work.kinds[b, 2]
         if known:
             lean(memory, cols, token[1], block, own, trusted)
@@ -139,13 +141,13 @@ def code_token(  # type: ignore[no-untyped-def]
         i = flow[5]
         if work.kinds[b, 0] > 0:
             flow = code_pairs(
-                decoding, k, row, place, work.kinds[b, 0], one, two, both, tiles, cols, sym, kind, work.rates, words,
-                starts, freqs, flow,
+                decoding, k, row, draft, place, work.kinds[b, 0], one, two, both, tiles, cols, sym, kind, work.rates,
+                words, starts, freqs, flow,
             )  # fmt: skip
         else:
             flow = code_singles(
-                decoding, k, row, place, work.kinds[b, 1], one, two, both, tiles, cols, sym, kind, work.rates, words,
-                starts, freqs, flow,
+                decoding, k, row, draft, place, work.kinds[b, 1], one, two, both, tiles, cols, sym, kind, work.rates,
+                words, starts, freqs, flow,
             )  # fmt: skip
         if mixing:
             learn_block(work.mix, cols, block, own // SIDE, one.n, first, two.n, np.int64(SIDE))
@@ -210,6 +212,8 @@ def keep_time(one, two, cols, sym, memory, work, token, sound, decoding):  # typ
         adapt(sym.table, kind * ROW, sym.counts, 2 * kind * COUNT_ROW, sym.work, top)
         if decoding:
             invert(sym.table, kind * ROW, sym.inverse, kind * INVERSE_ROW)
+        if work.whole[COARSE]:
+            integrate(sym.table, kind * ROW, sym.moments, kind * MOMENTS)
 
 
 @borrowing
@@ -217,6 +221,7 @@ def run(  # type: ignore[no-untyped-def]
     decoding,
     k,  # uint16[tokens * own]: ordered integers, read by the encoder, written by the decoder
     tokens,
+    draft,  # float32[tokens * own]: what all values are relative to; float32[own] if it is the same for every token
     base,  # float32[tokens, base columns]
     ids,  # int64[tokens], below 0 for a token like no other
     one, two, cols, sym, memory, work,
@@ -229,13 +234,15 @@ def run(  # type: ignore[no-untyped-def]
     at = np.int64(4)
     i = np.int64(0)
     own = work.whole[OWN]
+    stride = own if len(draft) > own else np.int64(0)
     for t in range(tokens):
         token = (work.counters[TOKEN], ids[t] if work.whole[REPEATS] else np.int64(-1))
         known, energy = expect(one, two, cols, memory, work, base, t, token)
         flow = (energy, np.int64(0), mine, other, at, i)
         energy, _, mine, other, at, i = code_token(
-            decoding, k, t * own, one, two, cols, sym, memory, work, words, starts, freqs, token, known, flow
-        )
+            decoding, k, t * own, draft, t * stride, one, two, cols, sym, memory, work, words, starts, freqs, token,
+            known, flow,
+        )  # fmt: skip
         note_runs(k, t * own, sym.last, sym.run, own, sym.shape[SIGN])
         sound = learn(one, two, cols, memory, work, base, t, token, known, energy)
         keep_time(one, two, cols, sym, memory, work, token, sound, decoding)

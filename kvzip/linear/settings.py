@@ -26,6 +26,7 @@ class Settings:
     surprise: float = 1.0  # how far the base's surprise is taken to be the token's own
     count_every: int = 1  # tokens, of which one adapts the distributions
     layers_back: int = 1  # layers that make up the base (the caller joins them, the nearest one first)
+    coarse: bool = False  # values tell intervals, see ``posterior``
 
     def bounded(self) -> Settings:
         """The same within what kernels can stand, whatever a container says."""
@@ -47,6 +48,7 @@ class Settings:
             surprise=min(max(self.surprise, 0.0), 1.0),
             count_every=min(max(self.count_every, 1), 1 << 16),
             layers_back=self.layers_back,
+            coarse=bool(self.coarse),
         )
 
 

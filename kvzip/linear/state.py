@@ -45,6 +45,8 @@ class Columns(NamedTuple):
     variance: Floats
     cross: Floats  # covariance of a pair, at its first column
     residual: Floats
+    blur: Floats  # variance of what is not known of the residual
+    twist: Floats  # its covariance in a pair, at its first column
     value: Floats
     mixed: Floats  # residual of the two recursions' mixture
 
@@ -58,6 +60,7 @@ class Symbols(NamedTuple):
     linear: Floats  # least normal number, patterns per unit below it
     table: NDArray[np.int32]
     inverse: Floats
+    moments: NDArray[np.float64]  # see ``posterior``
     counts: Ints
     work: Ints
     last: NDArray[np.int32]  # of each own column: the last k
@@ -91,6 +94,6 @@ class Work(NamedTuple):
 SHIFT, OFFSET, HALF, SIGN, GREATEST, ABSURDITIES = range(6)
 
 # Slots of the integer parameters of a group, of the float parameters, and of the counters.
-BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY, MEASURE = range(11)
+BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY, MEASURE, COARSE = range(12)
 KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL, DELTA, DELTA_TWO = range(9)
 TOKEN, NEXT_ADAPT, STRANGE, CLOCK = range(4)

@@ -23,12 +23,18 @@ LEAST_MISS = 1 << 10
 
 
 @pasted
-def cumulative(k, mean, precision, edges, table, at):  # type: ignore[no-untyped-def]
-    """The cumulative frequency of all symbols below ``k``: 0 for the first one, the total beyond the last."""
-    z = (peek(edges, k) - mean) * precision
+def position(edge, mean, precision):  # type: ignore[no-untyped-def]
+    """Where T is read for a border: parts of a deviation above the lowest one."""
+    z = (edge - mean) * precision
     z = z if z > -REACH_LIMIT else -REACH_LIMIT  # so that no NaN gets past
     z = z if z < REACH_LIMIT else REACH_LIMIT
-    fine = np.int64(np.int32(z * FINE)) + np.int64(16 << FINE_BITS)
+    return np.int64(np.int32(z * FINE)) + np.int64(16 << FINE_BITS)
+
+
+@pasted
+def cumulative(k, mean, precision, edges, table, at):  # type: ignore[no-untyped-def]
+    """The cumulative frequency of all symbols below ``k``: 0 for the first one, the total beyond the last."""
+    fine = position(peek(edges, k), mean, precision)
     cell = fine >> PART_BITS
     low = np.int64(peek(table, at + cell))
     high = np.int64(peek(table, at + cell + 1))

@@ -7,6 +7,7 @@ Of a 32-bit float only the upper half is modelled; the lower one is noise, and t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,9 +114,12 @@ def choose_scale(bits: NDArray[np.unsignedinteger], dtype: Dtype) -> tuple[int, 
     """The power of two to multiply values by, 0 unless they are far from 1; and their median exponent."""
     magnitude, width, _, _ = _magnitudes(dtype)
     sample = bits.reshape(-1)[:: max(1, bits.size >> 14)] >> np.array(dtype.bits - width, bits.dtype)
-    value = magnitude[sample.astype(np.int64) & ((1 << (width - 1)) - 1)]
-    value = value[(value > 0) & np.isfinite(value)]
-    if len(value) == 0:
-        return 0, 0
-    exponent = int(np.frexp(np.sort(value)[len(value) // 2])[1])
+    exponent = typical_exponent(magnitude[sample.astype(np.int64) & ((1 << (width - 1)) - 1)], 0)
     return (0, exponent) if abs(exponent) <= 24 else (max(-120, min(120, -exponent)), 0)
+
+
+def typical_exponent(numbers: NDArray[np.floating[Any]], otherwise: int) -> int:
+    """The median exponent of finite numbers that are not 0, ``otherwise`` if there are none."""
+    size = np.abs(numbers.reshape(-1)[:: max(1, numbers.size >> 14) | 1])
+    size = size[(size > 0) & np.isfinite(size)]
+    return int(np.frexp(np.sort(size)[len(size) // 2])[1]) if len(size) else otherwise
