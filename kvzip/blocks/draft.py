@@ -71,6 +71,37 @@ def _first_difference(a: NDArray[Any], b: NDArray[Any]) -> int:
     return count
 
 
+@dataclass(frozen=True)
+class UnitDraft:
+    """What a draft has for a unit's extents; ``scales`` for each stream, empty for none."""
+
+    extents: tuple[DraftRows, ...]
+    scales: tuple[float, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens it reaches in all of them."""
+        return min(rows.tokens for rows in self.extents)
+
+    def numbers(self, start: int, stop: int) -> list[Floats]:
+        """(tokens, channels) of each stream; 0 from where it does not reach."""
+        out: list[Floats] = []
+        for rows in self.extents:
+            scales = np.array(self.scales[len(out) : len(out) + len(rows.bits)], np.float32) if self.scales else None
+            part = np.zeros((len(rows.bits), stop - start, rows.bits.shape[2]), np.float32)
+            reach = max(start, min(stop, self.tokens))
+            part[:, : reach - start] = rows.numbers(start, reach, scales)
+            out += list(part)
+        return out
+
+    def same(self, values: list[NDArray[Any]], dtype: Dtype, start: int) -> int:
+        """How many of the first rows of all extents are the draft's to the bit."""
+        if self.scales:
+            return 0
+        counts = [rows.same(part, dtype, start) for rows, part in zip(self.extents, values, strict=True)]
+        return max(0, min(*counts, self.tokens - start))
+
+
 class DraftSource(Protocol):
     """Where drafts come from."""
 

@@ -320,12 +320,18 @@ def scales_to(values: NDArray[Any], grid: Grid, draft: DraftRows) -> NDArray[np.
 
 
 def worth(drafted: Drafted, values: NDArray[Any], choice: Choice) -> bool:
-    """Whether a draft helps with ``values``, which start a chain: some rows are coded both ways, the first half to
-    learn from, since a draft of other tokens knows at once what is always the same, and nothing else."""
+    """Whether a draft helps with ``values``, which start a chain."""
+    near, far = try_both(drafted, values, choice)
+    return near < CLEARLY * far
+
+
+def try_both(drafted: Drafted, values: NDArray[Any], choice: Choice) -> tuple[int, int]:
+    """Bytes that some rows of ``values``, which start a chain, take with the draft and without: as many again before
+    them are only learnt from, since a draft of other tokens knows at once what is always the same, and no more."""
     ahead = drafted.draft.same(values, drafted.extent.dtype, 0)
     stop = min(values.shape[1], drafted.draft.tokens, ahead + TRIAL_ROWS)
     if stop - ahead < 4:
-        return ahead > 0
+        return 0, int(ahead > 0)
     few = values[:TRIAL_STREAMS, :stop]
     trial = Drafted(
         drafted.extent, drafted.kinds[: len(few)], drafted.parameters, drafted.ropes, drafted.tokens,
@@ -341,4 +347,4 @@ def worth(drafted: Drafted, values: NDArray[Any], choice: Choice) -> bool:
         sizes.append(
             sum(len(part) * getattr(part, "itemsize", 1) for part in trial._encode_side(top, middle, stop, near))
         )
-    return sizes[0] < CLEARLY * sizes[1]
+    return sizes[0], sizes[1]

@@ -1,34 +1,42 @@
 """A unit's blocks: all streams of one layer, coded together by linear prediction, both directions side by side.
 
-    method      u8          0 linear prediction: the payload of ``linear.layer``; 1 apart
+    method      u8          0 linear prediction: the payload of ``linear.layer``; 1 apart; 2 with the unit's draft
     apart       for each extent of the unit: length varint | payload of ``blocks.codec``
+    drafted     same varint: rows at the start that are the draft's to the bit, in all extents
+                if it reaches more: length varint | payload of ``linear.layer`` for these rows, relative to the draft
+                if it does not reach all: payload of ``linear.layer`` for the rest, predicted like any others, from
+                the ``PRIMED`` rows before the first of them on
 
 A unit whose prediction does not pay goes apart, and stays so for the rest of its blocks.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.blocks.codec import Around, Chain
+from kvzip.blocks.draft import UnitDraft
+from kvzip.blocks.drafted import PRIMED
 from kvzip.errors import UnsupportedError
 from kvzip.linear.columns import Rope as Turns
 from kvzip.linear.layer import HALVES, LayerCoder
+from kvzip.linear.settings import Settings
 from kvzip.predict.prior import Prior
 from kvzip.predict.rope import MAX_CHANNELS, Rope
 from kvzip.predict.tokens import Occurrences
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block
 from kvzip.windows.parameters import Parameters
-from kvzip.wire import Cursor, put_bytes
+from kvzip.wire import Cursor, put_bytes, put_varint
 
 if TYPE_CHECKING:
     from kvzip.container.unit import Unit
 
-LINEAR, APART = 0, 1
+LINEAR, APART, DRAFTED = 0, 1, 2
 Values = list[NDArray[Any]]
 """For each extent of a unit (streams, tokens, channels) of unsigned integers."""
 
@@ -66,9 +74,8 @@ class UnitShape:
         """Tokens of every stream."""
         return self.extents[0].tokens
 
-    def coder(self, base_columns: int, unit: Unit | None = None, measure: bool = False) -> LayerCoder:
+    def coder(self, base_columns: int, settings: Settings | None = None, measure: bool = False) -> LayerCoder:
         """A coder of these streams."""
-        settings = unit.settings if unit else None
         return LayerCoder(
             self.extents[0].dtype, self.kinds, self.channels, self.turns, base_columns, settings, measure
         )
@@ -98,26 +105,43 @@ def checked_bytes(block: list[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate([stream.reshape(-1) for stream in block])
 
 
+Base = tuple[UnitShape, Values, UnitDraft | None]
+"""A unit that another one is predicted from: its shape, its values, its draft."""
+
+
+@dataclass
+class _Side:
+    """A coder of some of a unit's rows, and what makes the bases' columns for it."""
+
+    coder: LayerCoder
+    columns: list[LayerCoder]
+
+
 class UnitCoder:
-    """One direction of a unit's blocks, which are coded in order."""
+    """One direction of a unit's blocks, which are coded in order.
+
+    ``bases`` are units before this one, each with its values and its draft.
+    """
 
     def __init__(
         self,
         unit: Unit,
         shape: UnitShape,
         tokens: Occurrences | None,
-        bases: list[tuple[UnitShape, Values]],
+        bases: list[Base],
         parameters: Parameters,
         prior: Prior | None = None,
         measure: bool = False,
+        draft: UnitDraft | None = None,
     ) -> None:
         self.unit, self.shape, self.bases = unit, shape, bases
+        self.draft = draft if unit.near is not None else None
         self.ids = tokens.slot if tokens is not None else None
         self.parameters, self.prior, self.measure = parameters, prior, measure
         self.chains = self._chains()  # one an extent: what codes it apart, and keeps its statistics
         self.apart = False
-        self.columns = [base.coder(0) for base, _ in bases]
-        self.coder = shape.coder(sum(base.columns for base, _ in bases), unit, measure)
+        self.near: _Side | None = None
+        self.far: _Side | None = None
         self.noted = np.zeros(len(shape.kinds))  # bits of each stream that the statistics know of
 
     @property
@@ -135,7 +159,9 @@ class UnitCoder:
         start, stop = self.span(number)
         parts = [np.ascontiguousarray(part[:, start:stop]) for part in values]
         if not self.apart:
-            payload = bytes((LINEAR,)) + self.coder.encode(rows(values, start, stop), *self._around(start, stop))
+            payload = (
+                self._encode_drafted(values, start, stop) if self.draft else self._encode_linear(values, start, stop)
+            )
             if len(payload) <= sum(chain.promised(part) for chain, part in zip(self.chains, parts, strict=True)):
                 self._note(len(payload), parts)
                 return payload
@@ -150,19 +176,17 @@ class UnitCoder:
         start, stop = self.span(number)
         cursor = Cursor(payload, where)
         method = cursor.u8()
-        if method > APART:
+        if method > DRAFTED:
             raise UnsupportedError(f"{where} is coded by method {method}, unknown here; use a newer kvzip")
-        if method == LINEAR:
-            if self.apart:
+        if method != APART:
+            if self.apart or (method == DRAFTED) != (self.draft is not None):
                 raise cursor.damaged("goes back to a prediction that was given up")
-            rest = cursor.take(cursor.left)
-            if bytes(rest[:1]) > bytes((HALVES,)):
-                raise UnsupportedError(f"{where} is coded in mode {rest[0]}, unknown here; use a newer kvzip")
-            block = self.coder.decode(rest, stop - start, *self._around(start, stop))
-            for into, part in zip(rows(values, start, stop), block, strict=True):
-                into[:] = part
+            if method == DRAFTED:
+                self._decode_drafted(cursor, values, start, stop)
+            else:
+                self._decode_rows(cursor.take(cursor.left), values, start, stop, False, where)
             self._note(len(payload), [part[:, start:stop] for part in values])
-            return block
+            return rows(values, start, stop)
         self.apart = True
         for chain, extent, into in zip(self.chains, self.shape.extents, values, strict=True):
             names = tuple(range(len(into)))
@@ -170,6 +194,68 @@ class UnitCoder:
             into[:, start:stop] = chain.decode(cursor.take(cursor.varint(cursor.left)), piece, where)
         cursor.finish()
         return rows(values, start, stop)
+
+    def _encode_linear(self, values: Values, start: int, stop: int) -> bytes:
+        return bytes((LINEAR,)) + self._encode_rows(values, start, stop, False)
+
+    def _encode_drafted(self, values: Values, start: int, stop: int) -> bytes:
+        assert self.draft is not None
+        reached = min(stop, max(start, self.draft.tokens))
+        block = [part[:, start:stop] for part in values]
+        same = self.draft.same(block, self.shape.extents[0].dtype, start)
+        out = bytearray((DRAFTED,))
+        put_varint(out, same)
+        if reached > start + same:
+            put_bytes(out, self._encode_rows(values, start + same, reached, True))
+        if stop > reached:
+            self._prime(values, reached, b"")
+            out += self._encode_rows(values, reached, stop, False)
+        return bytes(out)
+
+    def _decode_drafted(self, cursor: Cursor, values: Values, start: int, stop: int) -> None:
+        assert self.draft is not None
+        reached = min(stop, max(start, self.draft.tokens))
+        same = cursor.varint(reached - start)
+        if same and (self.draft.scales or self.draft.extents[0].dtype != self.shape.extents[0].dtype):
+            raise cursor.damaged("takes values from a draft of another type")
+        for into, drafted in zip(values, self.draft.extents, strict=True):
+            into[:, start : start + same] = drafted.bits[:, start : start + same]
+        if reached > start + same:
+            payload = cursor.take(cursor.varint(cursor.left))
+            self._decode_rows(payload, values, start + same, reached, True, cursor.where)
+        if stop > reached:
+            payload = cursor.take(cursor.left)
+            self._prime(values, reached, bytes(payload[:3]))
+            self._decode_rows(payload, values, reached, stop, False, cursor.where)
+        cursor.finish()
+
+    def _encode_rows(self, values: Values, start: int, stop: int, near: bool) -> bytes:
+        return self._side(near).coder.encode(rows(values, start, stop), *self._around(start, stop, near))
+
+    def _decode_rows(
+        self, payload: memoryview, values: Values, start: int, stop: int, near: bool, where: str
+    ) -> None:
+        if bytes(payload[:1]) > bytes((HALVES,)):
+            raise UnsupportedError(f"{where} is coded in mode {payload[0]}, unknown here; use a newer kvzip")
+        block = self._side(near).coder.decode(payload, stop - start, *self._around(start, stop, near))
+        for into, part in zip(rows(values, start, stop), block, strict=True):
+            into[:] = part
+
+    def _prime(self, values: Values, start: int, payload: bytes) -> None:
+        """Let the prediction of rows that the draft does not reach learn from those before, if it has not begun."""
+        if self.far is None and start:
+            before = max(0, start - PRIMED)
+            base, ids, _ = self._around(before, start, False)
+            self._side(False).coder.learn(rows(values, before, start), base, ids, payload)
+
+    def _side(self, near: bool) -> _Side:
+        side = self.near if near else self.far
+        if side is None:
+            settings = self.unit.near if near else self.unit.settings
+            coder = self.shape.coder(sum(base.columns for base, *_ in self.bases), settings, self.measure)
+            side = _Side(coder, [base.coder(0) for base, *_ in self.bases])
+            self.near, self.far = (side, self.far) if near else (self.near, side)
+        return side
 
     def _chains(self) -> list[Chain]:
         around = Around(prior=self.prior)
@@ -179,7 +265,7 @@ class UnitCoder:
         """Share a block's ``payload`` bytes out among the extents, for the statistics if anybody wants them."""
         if not self.measure:
             return
-        spent = self.coder.spent()
+        spent = np.sum([side.coder.spent() for side in (self.near, self.far) if side] or [self.noted], axis=0)
         bits, self.noted = spent - self.noted, spent
         whole = sum(part.size for part in parts)
         at = 0
@@ -201,11 +287,16 @@ class UnitCoder:
             for extent, streams, chain in zip(self.shape.extents, self.shape.streams, self.chains, strict=True)
         ]
 
-    def _around(self, start: int, stop: int) -> tuple[NDArray[np.float32] | None, NDArray[np.int32] | None]:
-        """The bases' columns and the tokens' ids for a block."""
+    def _around(
+        self, start: int, stop: int, near: bool
+    ) -> tuple[NDArray[np.float32] | None, NDArray[np.int32] | None, list[NDArray[np.float32]] | None]:
+        """The bases' columns, the tokens' ids and the draft for some rows."""
         base = None
         if self.bases:
-            pairs = zip(self.columns, self.bases, strict=True)
-            parts = [columns.columns(rows(values, start, stop)) for columns, (_, values) in pairs]
+            parts = []
+            for columns, (_, values, draft) in zip(self._side(near).columns, self.bases, strict=True):
+                drafted = draft.numbers(start, stop) if near and draft else None
+                parts.append(columns.columns(rows(values, start, stop), drafted))
             base = np.concatenate(parts, axis=1)
-        return base, self.ids[start:stop] if self.ids is not None else None
+        ids = self.ids[start:stop] if self.ids is not None else None
+        return base, ids, self.draft.numbers(start, stop) if near and self.draft else None

@@ -9,6 +9,9 @@
     bases        u8          how many units its prediction uses, then for each a varint: how many units back it is
     settings                 the fields of ``linear.settings.Settings`` in order: whole numbers as varints, true and
                              false as u8 1 and 0, others as IEEE doubles, 8 bytes
+    draft        u8          0 none, 1 the extents' values are predicted relative to the draft, 2 scaled; then
+    near                     settings for the rows that it reaches; and if scaled
+    scales       f32[]       what it is multiplied by, for each stream
 
 Units are numbered over the whole container. Their blocks follow; block ``number`` holds the tokens from
 ``number * step`` on, of all streams: extent after extent, streams in order.
@@ -30,6 +33,7 @@ MOST_BASES = 4
 MOST_KEPT = 1 << 16
 MOST_STEP = 1 << 16
 MOST_SETTING = 1 << 16
+LEAST_SCALE = 2.0**-60  # of a draft
 MOST_BYTES = 192 << 20  # of a unit: both sides hold several
 
 
@@ -45,6 +49,8 @@ class Unit:
     keep: int
     bases: tuple[int, ...]
     settings: Settings
+    near: Settings | None = None  # with a draft
+    scales: tuple[float, ...] = ()
 
     def to_bytes(self) -> bytes:
         """The payload."""
@@ -55,7 +61,10 @@ class Unit:
         for back in self.bases:
             put_varint(out, back)
         _write_settings(self.settings, out)
-        return bytes(out)
+        out.append(0 if self.near is None else 2 if self.scales else 1)
+        if self.near is not None:
+            _write_settings(self.near, out)
+        return bytes(out + pack(f"<{len(self.scales)}f", *self.scales))
 
     @classmethod
     def from_bytes(cls, payload: memoryview, where: str) -> Unit:
@@ -67,9 +76,14 @@ class Unit:
         bases = tuple(cursor.varint(MOST_KEPT) for _ in range(min(cursor.u8(), MOST_BASES + 1)))
         if not count or not step or len(bases) > MOST_BASES or 0 in bases:
             raise cursor.damaged("is impossible")
-        unit = cls(first, count, rope, tokens, step, keep, bases, _read_settings(cursor))
+        settings, draft = _read_settings(cursor), cursor.u8()
+        near = _read_settings(cursor) if draft else None
+        scales = unpack(f"<{cursor.left // 4}f", cursor.take(cursor.left // 4 * 4)) if draft > 1 else ()
         cursor.finish()
-        return unit
+        sound = all(LEAST_SCALE < abs(scale) < 1 / LEAST_SCALE for scale in scales)
+        if draft > 2 or not sound or (draft > 1 and not scales):
+            raise cursor.damaged("is impossible")
+        return cls(first, count, rope, tokens, step, keep, bases, settings, near, scales)
 
 
 def _write_settings(settings: Settings, out: bytearray) -> None:

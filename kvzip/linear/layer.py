@@ -175,9 +175,7 @@ class LayerCoder:
             coder.refresh_inverse()
         return values
 
-    def _decode_groups(
-        self, payload: bytes, mode: int, tokens: int, base: Any, ids: Any, draft: Draft
-    ) -> list[Bits]:
+    def _decode_groups(self, payload: bytes, mode: int, tokens: int, base: Any, ids: Any, draft: Draft) -> list[Bits]:
         base, ids = self._side(tokens, base, ids)
         count = len(self.groups)
         lengths = struct.unpack(f"<{count}I", payload[3 : 3 + 4 * count].ljust(4 * count, b"\0"))
@@ -195,6 +193,22 @@ class LayerCoder:
                 part |= np.frombuffer(payload[at : at + size].ljust(size, b"\0"), "<u2").reshape(part.shape)
                 at += size
         return values
+
+    def learn(
+        self, values: Sequence[Bits], base: NDArray[np.float32] | None, ids: NDArray[np.int32] | None, payload: bytes
+    ) -> None:
+        """Learn from tokens that both sides have, as if they had been coded, before the first ones that are.
+
+        ``payload`` is that of the first ones for the decoder, whose start it tells, and empty for the encoder.
+        """
+        if payload:
+            _, scale, exponent = struct.unpack("<Bbb", payload[:3].ljust(3, b"\0"))
+            self._begin(scale, exponent)
+        else:
+            self._begin(*self._choose_start(values, None))
+        self._code(values, base, ids, None)
+        for coder in self._coders:
+            coder.refresh_inverse()
 
     def spent(self) -> NDArray[np.float64]:
         """Bits of each stream so far, but for the lower halves of F32, if they are measured."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from kvzip.dtypes import Dtype
 
 
 @dataclass(frozen=True)
@@ -60,3 +62,9 @@ LEVELS = {
     8: Settings(most_base=384, two=True),
     9: Settings(most_base=768, two=True, layers_back=2),
 }
+
+
+def drafted(settings: Settings, dtype: Dtype) -> Settings:
+    """The settings for values of ``dtype`` that have a draft."""
+    delta = 600.0 if dtype.bits == 8 else 200.0
+    return replace(settings, delta=delta, delta_base=delta, coarse=dtype.bits == 8)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kvzip.blocks.draft import UnitDraft
 from kvzip.blocks.united import UnitCoder, UnitShape, Values, can_turn, checked_bytes
 from kvzip.container.records import Record, RecordReader
 from kvzip.container.shared import Shared
@@ -33,6 +34,7 @@ class UnitDecoder:
     values: Values
     bases: list[UnitDecoder]
     where: str
+    draft: UnitDraft | None = None
     done: list[Future[Decoded]] = field(default_factory=list)
     blocks_given: int = 0
 
@@ -131,6 +133,16 @@ def begin(
     if misfits or (tokens is not None and len(tokens.slot) != extents[0].tokens):
         raise ContainerError(f"{where}: a unit's parts do not fit; the container is damaged, get another copy")
     shape = UnitShape(extents, rope)
-    around = [(base.shape, base.values) for base in known]
-    coder = UnitCoder(unit, shape, tokens, around, start.parameters, shared.prior, observe)
-    return UnitDecoder(unit, extents, shape, coder, shape.empty(), known, where)
+    draft = _draft(unit, extents, shared, where) if unit.near is not None else None
+    around = [(base.shape, base.values, base.draft) for base in known]
+    coder = UnitCoder(unit, shape, tokens, around, start.parameters, shared.prior, observe, draft)
+    return UnitDecoder(unit, extents, shape, coder, shape.empty(), known, where, draft)
+
+
+def _draft(unit: Unit, extents: tuple[Extent, ...], shared: Shared, where: str) -> UnitDraft:
+    """What the draft has for a unit that needs it."""
+    found = [shared.drafts.rows(extent) if shared.drafts else None for extent in extents]
+    rows = tuple(part for part in found if part is not None)
+    if len(rows) < len(extents) or len(unit.scales) not in (0, sum(len(part.bits) for part in rows)):
+        raise ContainerError(f"{where}: a unit needs a draft that is not there; the container is damaged")
+    return UnitDraft(rows, unit.scales)

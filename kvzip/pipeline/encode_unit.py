@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import xxhash
 
+from kvzip.blocks.draft import UnitDraft
+from kvzip.blocks.drafted import CLEARLY, Drafted, scales_to, try_both
 from kvzip.blocks.predicted import Choice
 from kvzip.blocks.united import UnitCoder, UnitShape, Values, checked_bytes, rows
 from kvzip.container.shared import Shared
 from kvzip.container.structures import BlockHead
 from kvzip.container.unit import Unit
 from kvzip.errors import KvzipError
-from kvzip.linear.settings import Settings
+from kvzip.linear.settings import Settings, drafted
 from kvzip.pipeline.encoded import Encoded
 from kvzip.pipeline.options import Options
 from kvzip.pipeline.units import KeptUnit, PlannedUnit, forget, nearest
@@ -37,6 +39,7 @@ class UnitEncoder:
     ) -> OpenUnit:
         """The next unit."""
         bases = nearest(self.kept, planned, settings)
+        draft = self._draft(extents, values, choice)
         unit = Unit(
             planned.first,
             planned.count,
@@ -46,17 +49,41 @@ class UnitEncoder:
             max(planned.keep, settings.layers_back if settings.most_base else 0),
             tuple(self.count - base for base in bases),
             settings,
+            drafted(settings, extents[0].dtype) if draft else None,
+            draft.scales if draft else (),
         )
         shape = UnitShape(extents, self.known.ropes[choice.rope - 1] if choice.rope else None)
         tokens = self.known.tokens[choice.tokens - 1] if choice.tokens else None
-        around = [(self.kept[base].shape, self.kept[base].values) for base in bases]
+        around = [(self.kept[base].shape, self.kept[base].values, self.kept[base].draft) for base in bases]
         parts = (unit, shape, tokens, around, self.options.parameters, self.options.prior)
-        twin = (UnitCoder(*parts), shape.empty()) if self.options.verify else None
-        self.kept[self.count] = KeptUnit(planned, shape, values, unit.keep)
-        opened = OpenUnit(self.count, planned, unit, UnitCoder(*parts, self.observe), twin)
+        twin = (UnitCoder(*parts, draft=draft), shape.empty()) if self.options.verify else None
+        self.kept[self.count] = KeptUnit(planned, shape, values, unit.keep, draft)
+        opened = OpenUnit(self.count, planned, unit, UnitCoder(*parts, self.observe, draft), twin)
         self.count += 1
         forget(self.kept, self.count)
         return opened
+
+    def _draft(self, extents: tuple[Extent, ...], values: Values, choice: Choice) -> UnitDraft | None:
+        """What the draft has for a unit, if that helps."""
+        source = self.known.drafts
+        found = [source.rows(extent) if source else None for extent in extents]
+        rows = tuple(part for part in found if part is not None)
+        if len(rows) < len(extents):
+            return None
+        scales: list[float] = []
+        sizes = np.zeros(2)
+        for extent, part, own in zip(extents, rows, values, strict=True):
+            kinds, known = extent.kinds(tuple(range(len(own)))), self.known
+            trial = Drafted(
+                extent, kinds, self.options.parameters, known.ropes, known.tokens, part, prior=known.prior
+            )  # fmt: skip
+            turned = any(kind != "value" for kind in kinds)
+            sizes += try_both(trial, own, choice if turned else replace(choice, rope=0))
+            fit = scales_to(own if own.dtype.itemsize < 4 else (own >> 16).astype("<u2"), trial.grid, part)
+            scales += [1.0] * len(own) if fit is None else fit.tolist()
+        if sizes[0] >= CLEARLY * sizes[1]:
+            return None
+        return UnitDraft(rows, tuple(scales) if any(scale != 1.0 for scale in scales) else ())
 
 
 @dataclass

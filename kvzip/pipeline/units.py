@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvzip.blocks.draft import UnitDraft
 from kvzip.blocks.united import UnitShape, Values
 from kvzip.container.unit import MOST_EXTENTS, can_join
 from kvzip.linear.settings import Settings
@@ -102,6 +103,7 @@ class KeptUnit:
     shape: UnitShape
     values: Values
     keep: int
+    draft: UnitDraft | None = None
 
 
 def nearest(kept: dict[int, KeptUnit], unit: PlannedUnit, settings: Settings) -> list[int]:
