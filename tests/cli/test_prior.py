@@ -52,7 +52,7 @@ def test_training_overwrites_only_when_told(folder, inside):
 
 def test_show(inside):
     text = inside("prior", "show", "our.kvp").quiet().text
-    assert all(word in text for word in ("our", "xxh3:", "BF16", "contexts", "59"))
+    assert all(word in text for word in ("our", "xxh3:", "BF16", "contexts", "61"))
     found = inside("prior", "show", "--json", "our.kvp").quiet().json
     assert set(found) == SHOWN
     assert [grid["trained"] for grid in found["grids"]] == [False, False, True, False]
