@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvzip.errors import (
     ContainerError,
+    DraftError,
     DumpError,
     KvzipError,
     OptionError,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ContainerError",
+    "DraftError",
     "DumpError",
     "KvzipError",
     "Layer",

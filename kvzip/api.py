@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO, cast, overload
 
 from kvzip.container.records import starts_container
 from kvzip.container.structures import DIRECTORY, Start
@@ -303,17 +305,58 @@ def _stats(source: Source, chosen: Options, progress: Progress | None) -> Stats:
     start = Start(level=chosen.level, parameters=chosen.parameters)
     began = time.perf_counter()
     if isinstance(source, str | os.PathLike) and Path(source).is_dir():
-        found = directory_inputs(members(Path(source)).files)
-        report = compress_members(found, Nowhere(), chosen, directory=True, progress=progress, observe=True)
-        return summarise(shown(source), report, start, began, False)
+        folder = Path(source)
+        report = _measured(lambda: directory_inputs(members(folder).files), chosen, True, progress)
+        found = summarise(shown(folder), report, start, began, False)
+        return _compared(found, lambda: directory_inputs(members(folder).files), chosen, True)
     with source_input(source) as opened:
         opened.file = peekable(opened.file)
         if starts_container(opened.file):
             opening = Opening.of(opened.file, opened.where, chosen.prior, chosen.draft)
-            report = decompress_members(opening, into(None), chosen.threads, progress=progress, observe=True)
-            return summarise(opened.where, report, opening.start, began, True)
-        report = compress_members([nullcontext(opened)], Nowhere(), chosen, progress=progress, observe=True)
-        return summarise(opened.where, report, start, began, False)
+            with _kept(opening) as kept:
+                report = decompress_members(opening, into(kept), chosen.threads, progress=progress, observe=True)
+                found = summarise(opened.where, report, opening.start, began, True)
+                level, parameters = opening.start.level, opening.start.parameters
+                again = replace(chosen, level=level, parameters=parameters)
+                return _compared(found, lambda: [_again(kept, opened.where)], again, False) if kept else found
+        size = opened.size if chosen.draft else None
+        report = _measured(lambda: [nullcontext(opened)], chosen, False, progress)
+        found = summarise(opened.where, report, start, began, False)
+        if size is None or not opened.file.seekable():
+            return replace(found, draft=chosen.draft.where if chosen.draft else "")
+        opened.file.seek(-size, os.SEEK_CUR)
+        return _compared(found, lambda: [nullcontext(opened)], chosen, False)
+
+
+def _measured(
+    inputs: Callable[[], Iterable[Any]], chosen: Options, directory: bool, progress: Progress | None = None
+) -> Report:
+    return compress_members(inputs(), Nowhere(), chosen, directory=directory, progress=progress, observe=True)
+
+
+def _compared(found: Stats, inputs: Callable[[], Iterable[Any]], chosen: Options, directory: bool) -> Stats:
+    """Statistics with what a draft saved, if there is one: everything is compressed once more without it."""
+    if chosen.draft is None:
+        return found
+    plain = compress_members(inputs(), Nowhere(), replace(chosen, draft=None), directory=directory)
+    return replace(found, draft=chosen.draft.where, undrafted_bytes=plain.container_bytes)
+
+
+@contextmanager
+def _kept(opening: Opening) -> Iterator[BinaryIO | None]:
+    """A place for what a container with a draft holds, to compress it without; None for others and directories."""
+    if not opening.shared.draft or opening.start.source == DIRECTORY:
+        yield None
+        return
+    with tempfile.TemporaryFile() as file:
+        yield cast(BinaryIO, file)
+
+
+def _again(file: BinaryIO | None, where: str) -> AbstractContextManager[MemberInput]:
+    assert file is not None
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return nullcontext(MemberInput(file, where, size=size, is_dump=looks_like_dump(peekable(file))))
 
 
 def train_prior(

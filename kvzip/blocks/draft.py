@@ -62,6 +62,18 @@ class DraftRows:
         return wrong
 
 
+def matches(values: NDArray[Any], dtype: Dtype, drafted: Floats) -> NDArray[np.int64]:
+    """(streams, 2): how many ``values`` there are of each stream, and how many are the draft's number."""
+    if dtype.name == "F32":
+        numbers = np.ascontiguousarray(values).view(np.float32)
+    else:
+        grid = grid_of(dtype)
+        assert grid is not None
+        numbers = numbers_of(values, grid)
+    same = (numbers == drafted).sum((1, 2))
+    return np.stack([np.full(len(values), values[0].size), same], axis=1).astype(np.int64)
+
+
 def _first_difference(a: NDArray[Any], b: NDArray[Any]) -> int:
     """The first row in which two arrays differ, or how many there are."""
     count, step = len(a), 64

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.blocks.draft import DraftRows
+from kvzip.blocks.draft import DraftRows, matches
 from kvzip.blocks.predicted import (
     MOST_TOGETHER,
     RESIDUALS,
@@ -103,7 +103,8 @@ class Drafted:
         self.near: _Side | None = None
         self.far: _Side | None = None
         self.past = np.zeros((len(kinds), 0, 0), np.uint16)  # the last rows, for the far ones to learn from
-        self.copied = 0  # values that were the draft's
+        self.low = 0  # values of a stream whose lower halves were stored
+        self.matched = np.zeros((len(kinds), 2), np.int64)  # see ``draft.matches``, if measured
 
     def encode(self, values: NDArray[Any], choice: Choice, method: bytes = b"") -> bytes:
         """The payload, behind ``method``, for ``values`` (streams, tokens, channels)."""
@@ -134,7 +135,8 @@ class Drafted:
             self._keep(top, reached, count)
         if self.halved:
             parts.append((rows[:, same:] & 0xFFFF).astype("<u2").tobytes())
-        self.copied += same * streams * channels
+            self.low += (count - same) * channels
+        self._match(rows[:, :reached])
         self.token += tokens
         return b"".join(parts)
 
@@ -164,15 +166,19 @@ class Drafted:
         if self.halved:
             low = np.frombuffer(cursor.take(2 * streams * (count - same) * channels), "<u2")
             values[:, same:count] = (top[:, same:].astype("<u4") << 16) | low.reshape(streams, -1, channels)
+            self.low += (count - same) * channels
         else:
             values[:, same:count] = top[:, same:]
         cursor.finish()
-        self.copied += same * streams * channels
+        self._match(values[:, :reached])
         self.token += tokens
         return values
 
     def report_to(self, tally: Tally) -> None:
         """Add what was done so far; the windows' counters go with the first stream, since streams share them."""
+        tally.compare(self.matched)
+        if self.halved:
+            tally.spend("mantissa", np.full(len(self.kinds), 16.0 * self.low))
         for side in (self.near, self.far):
             if side is None:
                 continue
@@ -184,6 +190,12 @@ class Drafted:
                 tally.spend(what, side.model.spent[:, number] / 256)
 
     # -- parts of both directions
+
+    def _match(self, values: NDArray[Any]) -> None:
+        """Note what the draft had of the values that it reaches, if anybody wants to know."""
+        if self.measure and values.shape[1]:
+            drafted = self.draft.numbers(self.token, self.token + values.shape[1], self.scales)
+            self.matched += matches(values, self.extent.dtype, drafted)
 
     @property
     def _chosen(self) -> Choice:

@@ -25,6 +25,7 @@ class Tally:
     windows: dict[int, Counts] = field(default_factory=dict)  # (streams, len(COUNTERS))
     spent: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # bits of each stream, by what for
     parts: list[PartCounts] = field(default_factory=list)  # one a stream, if measured
+    drafted: Counts | None = None  # (streams, 2): values that the draft reached, and those it had exactly
 
     def absorb(self, plane: int, counters: Counts) -> None:
         """Add a model's counters."""
@@ -33,6 +34,10 @@ class Tally:
     def spend(self, what: str, bits: NDArray[np.float64]) -> None:
         """Add bits of each stream."""
         self.spent[what] = self.spent[what] + bits if what in self.spent else bits
+
+    def compare(self, counts: Counts) -> None:
+        """Add what a draft had of each stream."""
+        self.drafted = counts if self.drafted is None else self.drafted + counts
 
     def observe(self, values: NDArray[Any], dtype: Dtype) -> None:
         """Count the parts of a block's values (streams, tokens, channels)."""

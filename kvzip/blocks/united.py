@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.blocks.codec import Around, Chain
-from kvzip.blocks.draft import UnitDraft
+from kvzip.blocks.draft import UnitDraft, matches
 from kvzip.blocks.drafted import PRIMED
 from kvzip.errors import UnsupportedError
 from kvzip.linear.columns import Rope as Turns
@@ -163,7 +163,7 @@ class UnitCoder:
                 self._encode_drafted(values, start, stop) if self.draft else self._encode_linear(values, start, stop)
             )
             if len(payload) <= sum(chain.promised(part) for chain, part in zip(self.chains, parts, strict=True)):
-                self._note(len(payload), parts)
+                self._note(len(payload), parts, start)
                 return payload
             self.apart = True
         out = bytearray((APART,))
@@ -185,7 +185,7 @@ class UnitCoder:
                 self._decode_drafted(cursor, values, start, stop)
             else:
                 self._decode_rows(cursor.take(cursor.left), values, start, stop, False, where)
-            self._note(len(payload), [part[:, start:stop] for part in values])
+            self._note(len(payload), [part[:, start:stop] for part in values], start)
             return rows(values, start, stop)
         self.apart = True
         for chain, extent, into in zip(self.chains, self.shape.extents, values, strict=True):
@@ -261,7 +261,7 @@ class UnitCoder:
         around = Around(prior=self.prior)
         return [Chain(extent, self.parameters, self.measure, around) for extent in self.shape.extents]
 
-    def _note(self, payload: int, parts: Values) -> None:
+    def _note(self, payload: int, parts: Values, start: int) -> None:
         """Share a block's ``payload`` bytes out among the extents, for the statistics if anybody wants them."""
         if not self.measure:
             return
@@ -269,8 +269,13 @@ class UnitCoder:
         bits, self.noted = spent - self.noted, spent
         whole = sum(part.size for part in parts)
         at = 0
+        reached = min(parts[0].shape[1], max(0, self.draft.tokens - start)) if self.draft else 0
+        drafted = self.draft.numbers(start, start + reached) if self.draft and reached else []
         for chain, part in zip(self.chains, parts, strict=True):
             own = bits[at : at + len(part)]
+            if drafted:
+                numbers = np.stack(drafted[at : at + len(part)])
+                chain.tally.compare(matches(part[:, :reached], chain.extent.dtype, numbers))
             at += len(part)
             chain.tally.spend("symbols", own)
             halves = np.full(len(part), 16.0 * part[0].size * (chain.extent.dtype.name == "F32"))

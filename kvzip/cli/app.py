@@ -61,6 +61,12 @@ EmbedPrior = Annotated[
 NeededPrior = Annotated[
     str | None, typer.Option("--prior", metavar="FILE", help="the trained prior that the containers need")
 ]
+Draft = Annotated[
+    str | None, typer.Option("--draft", metavar="DRAFT", help="another cache of these tokens, to predict from")
+]
+NeededDraft = Annotated[
+    str | None, typer.Option("--draft", metavar="DRAFT", help="the draft that the containers were made with")
+]
 PriorWeight = Annotated[int | None, _setting("--prior-weight", "N", "what the prior weighs, in tokens")]
 Warmup = Annotated[int | None, _setting("--warmup", "N", "first N tokens by the prior alone")]
 Drift = Annotated[float | None, _setting("--drift", "X", "reset when code length grows X-fold; 0 never")]
@@ -98,6 +104,7 @@ def compress(
     json: Json = False,
     layout: Layout = None,
     rope: Rope = None,
+    draft: Draft = None,
     block_size: Annotated[
         str | None,
         typer.Option("--block-size", metavar="SIZE", help="4K..64M, a power of two: what is checked at once"),
@@ -128,7 +135,7 @@ def compress(
     extra = {} if block_size is None else {"block_log2": block_log2(block_size)}
     choices = {"level": level, "threads": threads, "layout": layout, "preset": preset, "verify": verify, "rope": rope}
     job = transform.Settings(output, output_dir, stdout, recursive, force, remove, quiet, verbose, json)
-    transform.compress(inputs, job, choices | extra | settings)
+    transform.compress(inputs, job, choices | extra | settings, draft)
 
 
 @app.command(epilog="Example: kvzip decompress -c dump.safetensors.kvz | sha256sum")
@@ -145,6 +152,7 @@ def decompress(
     verbose: Verbose = False,
     json: Json = False,
     prior: NeededPrior = None,
+    draft: NeededDraft = None,
 ) -> None:
     """Restore what was compressed.
 
@@ -153,7 +161,7 @@ def decompress(
     from kvzip.cli import transform
 
     job = transform.Settings(output, output_dir, stdout, recursive, force, remove, quiet, verbose, json)
-    transform.decompress(inputs, job, threads, prior)
+    transform.decompress(inputs, job, threads, prior, draft)
 
 
 @app.command(name="test")
@@ -164,6 +172,7 @@ def check_containers(
     verbose: Verbose = False,
     json: Json = False,
     prior: NeededPrior = None,
+    draft: NeededDraft = None,
 ) -> None:
     """Check containers.
 
@@ -171,7 +180,7 @@ def check_containers(
     """
     from kvzip.cli import inspect
 
-    inspect.test(inputs, threads, prior, quiet=quiet, verbose=verbose, json=json)
+    inspect.test(inputs, threads, prior, draft, quiet=quiet, verbose=verbose, json=json)
 
 
 @app.command(name="list")
@@ -192,6 +201,7 @@ def stats(
     json: Json = False,
     layout: Layout = None,
     rope: Rope = None,
+    draft: Draft = None,
     preset: Preset = None,
     alpha: Alpha = None,
     beta: Beta = None,
@@ -212,7 +222,7 @@ def stats(
     values = dict(locals())
     from kvzip.cli import inspect
 
-    choices = {"level": level, "threads": threads, "layout": layout, "preset": preset, "rope": rope}
+    choices = {"level": level, "threads": threads, "layout": layout, "preset": preset, "rope": rope, "draft": draft}
     inspect.stats(inputs, choices | _settings(values), quiet=quiet, verbose=verbose, json=json)
 
 

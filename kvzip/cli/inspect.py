@@ -17,20 +17,32 @@ from kvzip.files.faults import shown
 
 
 def test(
-    inputs: Sequence[str] | None, threads: int, prior: str | None, *, quiet: bool, verbose: bool, json: bool
+    inputs: Sequence[str] | None,
+    threads: int,
+    prior: str | None,
+    draft: str | None,
+    *,
+    quiet: bool,
+    verbose: bool,
+    json: bool,
 ) -> None:
     """Decode every container to nowhere; exit 1 if one is damaged."""
+    from kvzip.api import opened_draft
     from kvzip.pipeline.options import Options
     from kvzip.pipeline.prior_file import read_prior
 
     Options.make(threads=threads)
     known = None if prior is None else read_prior(prior)
-    voice = Voice(quiet, verbose)
+    with opened_draft(draft, threads, known) as drafts:
+        _test(inputs, threads, (known, drafts), Voice(quiet, verbose), json)
+
+
+def _test(inputs: Sequence[str] | None, threads: int, needs: tuple[Any, Any], voice: Voice, json: bool) -> None:
     rows: list[dict[str, Any]] = []
     for name in inputs or ["-"]:
         began = time.perf_counter()
         try:
-            container, source = check_container(name, threads, known, voice)
+            container, source = check_container(name, threads, needs, voice)
             rows.append(_row(name, container, source, None))
             rate = human(source / max(1e-9, time.perf_counter() - began))
             voice.say(f"{shown(name)}: ok, {human(container)} hold {human(source)}, {rate}/s", detail=True)
@@ -57,15 +69,18 @@ def _row(name: str, container: int | None, source: int | None, error: str | None
     }
 
 
-def check_container(name: str | Path, threads: int, prior: Any = None, voice: Voice | None = None) -> tuple[int, int]:
-    """Decode a container to nowhere, by ``prior`` if it needs one; return its bytes and those of what it holds."""
+def check_container(
+    name: str | Path, threads: int, needs: tuple[Any, Any] = (None, None), voice: Voice | None = None
+) -> tuple[int, int]:
+    """Decode a container to nowhere, by the prior and the draft that it ``needs``; return its bytes and those of what
+    it holds."""
     from kvzip.api import into
     from kvzip.pipeline.decompress import Opening, decompress_members
 
     if name != "-" and Path(name).is_dir():
         raise DumpError(f"it is a folder: {shown(name)}; name the containers in it")
     with FileSource(name) as source:
-        opening = Opening.of(source.file, source.name, prior)
+        opening = Opening.of(source.file, source.name, *needs)
         if voice:
             voice.announce_compilation("decompress")
         with voice.progress(source.name, None, source.size) if voice else nullcontext(None) as progress:

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import xxhash
+
 from kvzip.container import records
 from kvzip.container.records import RecordReader, starts_container
+from kvzip.container.shared import holds_draft
 from kvzip.container.structures import SINGLE, BlockHead, Member, Start
 from kvzip.container.unit import Unit
 from kvzip.dumps.safetensors import Header, parse_header, read_header
@@ -45,6 +48,7 @@ class Listing:
     tensors: list[TensorRow] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
     prior: str = ""  # the identity of the trained prior that it needs
+    draft: str = ""  # the digest of what its draft must be
 
     def to_json(self) -> dict[str, Any]:
         """Stable keys for pipelines."""
@@ -55,6 +59,7 @@ class Listing:
             "container_bytes": self.container_bytes,
             "level": self.level,
             "prior": self.prior or None,
+            "draft": self.draft or None,
             "metadata": self.metadata,
             "tensors": [
                 {
@@ -130,6 +135,7 @@ class _Reading:
     spent: dict[int, int] = field(default_factory=dict)
     member: Member | None = None
     record_bytes: int = 0
+    draft: str = ""
 
     def begin(self, payload: memoryview) -> None:
         """A MEMBER record."""
@@ -161,7 +167,8 @@ class _Reading:
         assert self.member is not None
         member = self.member
         packed = self.record_bytes + sum(self.spent.values())
-        listing = Listing(self.where, member.name, member.size, packed, self.start.level, prior=self.start.needs)
+        listing = Listing(self.where, member.name, member.size, packed, self.start.level)
+        listing.prior, listing.draft = self.start.needs, self.draft
         self.found.append(listing)
         if not member.header:
             return
@@ -211,7 +218,8 @@ def _container(source: FileSource) -> list[Listing]:
         elif record.type == records.UNIT and reading.member and reading.start.version > 1:
             reading.unite(record.payload)
         elif record.type == records.SHARED and reading.start.version > 1:
-            continue
+            if holds_draft(record.payload):
+                reading.draft = xxhash.xxh3_128_hexdigest(record.payload)
         elif record.type == records.MEMBER_END and reading.member:
             reading.end()
         elif record.type == records.INDEX:

@@ -100,6 +100,8 @@ def show_listing(listing: Listing) -> None:
         sizes += f" in {human(listing.container_bytes)} ({ratio:.4f}x), level {listing.level}"
     if listing.prior:
         sizes += f", prior {listing.prior}"
+    if listing.draft:
+        sizes += f", draft xxh3:{listing.draft}"
     plural = "" if len(listing.tensors) == 1 else "s"
     console.print(Text(f"{where}: {sizes}, {len(listing.tensors)} tensor{plural}"), soft_wrap=True)
     packed = any(row.packed is not None for row in listing.tensors)
@@ -158,6 +160,8 @@ def show_stats(stats: Stats, every_head: bool) -> None:
             f"{human(stats.container_bytes)}, {stats.ratio:.4f}x, level {stats.level}, {rate}/s"
         )
     )
+    if stats.draft:
+        console.print(Text(_drafted(stats)), soft_wrap=True)
     rows = [(kind or "opaque", totals) for kind, totals in stats.kinds.items()]
     if len(rows) != 1:
         rows.append(("all", stats.total))
@@ -170,6 +174,18 @@ def show_stats(stats: Stats, every_head: bool) -> None:
     console.print()
     changed = ", ".join(f"{name} {value:g}" for name, value in stats.parameters.items())
     console.print(Text(f"Parameters: {changed}"))
+
+
+def _drafted(stats: Stats) -> str:
+    """What the draft was worth."""
+    total = stats.total
+    share, exact = total.drafted / max(1, total.values), total.exact / max(1, total.drafted)
+    text = f"Draft {stats.draft}: {100 * share:.1f} % of the values have one, {100 * exact:.1f} % of these exactly"
+    if stats.undrafted_bytes is None:
+        return text
+    without = total.bits_per_value * stats.undrafted_bytes / max(1, stats.container_bytes)
+    ratio = stats.source_bytes / max(1, stats.undrafted_bytes)
+    return f"{text}; {total.bits_per_value:.4f} bits/value with it, {without:.4f} without ({ratio:.4f}x)"
 
 
 def _kinds_table(rows: list[tuple[str, Totals]]) -> Table:

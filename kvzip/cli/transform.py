@@ -47,33 +47,46 @@ class Done:
     skipped: str = ""
 
 
-def compress(inputs: Sequence[str] | None, settings: Settings, choices: dict[str, Any]) -> None:
+def compress(
+    inputs: Sequence[str] | None, settings: Settings, choices: dict[str, Any], draft: str | None = None
+) -> None:
     """Compress every input; raises SystemExit(1) at the end if some failed."""
+    from kvzip.api import opened_draft
     from kvzip.pipeline.options import Options
 
-    options = Options.make(**choices)
+    Options.make(**choices)
     _check_layout(choices["layout"])
-    _run(
-        inputs,
-        settings,
-        "compress",
-        lambda job, voice, sources: _compress_one(job, settings, options, voice, sources),
-    )
+    with opened_draft(draft, choices["threads"]) as drafts:
+        options = Options.make(**choices, draft=drafts)
+        _run(
+            inputs,
+            settings,
+            "compress",
+            lambda job, voice, sources: _compress_one(job, settings, options, voice, sources),
+        )
 
 
-def decompress(inputs: Sequence[str] | None, settings: Settings, threads: int, prior: str | None = None) -> None:
+def decompress(
+    inputs: Sequence[str] | None,
+    settings: Settings,
+    threads: int,
+    prior: str | None = None,
+    draft: str | None = None,
+) -> None:
     """Restore every input; raises SystemExit(1) at the end if some failed."""
+    from kvzip.api import opened_draft
     from kvzip.pipeline.options import Options
     from kvzip.pipeline.prior_file import read_prior
 
     Options.make(threads=threads)
     known = None if prior is None else read_prior(prior)
-    _run(
-        inputs,
-        settings,
-        "decompress",
-        lambda job, voice, sources: _decompress_one(job, settings, threads, known, voice, sources),
-    )
+    with opened_draft(draft, threads, known) as drafts:
+        _run(
+            inputs,
+            settings,
+            "decompress",
+            lambda job, voice, sources: _decompress_one(job, settings, threads, (known, drafts), voice, sources),
+        )
 
 
 def _check_layout(layout: str | None) -> None:
@@ -171,14 +184,16 @@ def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sour
         return _finish(done, settings, options, voice, lambda: _unlink(source), "compress")
 
 
-def _decompress_one(job: Job, settings: Settings, threads: int, prior: Any, voice: Voice, sources: list[Any]) -> Done:
+def _decompress_one(
+    job: Job, settings: Settings, threads: int, needs: tuple[Any, Any], voice: Voice, sources: list[Any]
+) -> Done:
     from kvzip.api import into, restore
     from kvzip.container.structures import DIRECTORY
     from kvzip.pipeline.decompress import Opening, decompress_members
 
     began = time.perf_counter()
     with FileSource(job.source) as source:
-        opening = Opening.of(source.file, source.name, prior)
+        opening = Opening.of(source.file, source.name, *needs)
         voice.announce_compilation("decompress")
         inputs = [*sources, *_status(source)]
         with voice.progress(source.name, None, source.size) as progress:
@@ -208,7 +223,7 @@ def _finish(
         if options and options.verify:
             from kvzip.cli.inspect import check_container
 
-            check_container(done.job.target, 0, options.prior)
+            check_container(done.job.target, 0, (options.prior, options.draft))
         remove()
     voice.say(_line(done, verb), detail=True)
     return done

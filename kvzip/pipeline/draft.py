@@ -167,7 +167,10 @@ def _file(file: Any, where: str, path: str, threads: int, layout: str | None, pr
     if not file.seekable():
         raise DraftError(f"{where}: a draft is read more than once; give a file, not a pipe")
     if starts_container(file):
-        reader = Reader(file, where, threads, owned=False, prior=prior)
+        try:
+            reader = Reader(file, where, threads, owned=False, prior=prior)
+        except DraftError:
+            raise DraftError(f"{where}: needs a draft itself; decompress it first and give the dump") from None
         for member, held in enumerate(reader.members):
             for number, extent in enumerate(held.extents):
                 if not extent.opaque and can_draft(extent.dtype):

@@ -35,6 +35,8 @@ class StreamStats:
     rebuilds: int
     resets: int
     escapes: int
+    drafted: int = 0  # values that the draft reached
+    exact: int = 0  # values that it had
 
     @property
     def bits_per_value(self) -> float:
@@ -55,6 +57,8 @@ class Totals:
     rebuilds: int = 0
     resets: int = 0
     escapes: int = 0
+    drafted: int = 0
+    exact: int = 0
 
     @property
     def bits_per_value(self) -> float:
@@ -82,6 +86,8 @@ class Totals:
             out.rebuilds += stream.rebuilds
             out.resets += stream.resets
             out.escapes += stream.escapes
+            out.drafted += stream.drafted
+            out.exact += stream.exact
         for sums in (out.entropy, out.spent):
             for name in sums:
                 sums[name] /= max(1, out.values)
@@ -105,6 +111,8 @@ class Stats:
     was_container: bool
     members: int
     streams: list[StreamStats]
+    draft: str = ""  # what it is predicted from
+    undrafted_bytes: int | None = None  # what the container would take without the draft, if that was measured
 
     @property
     def ratio(self) -> float:
@@ -142,6 +150,8 @@ class Stats:
             "direction": "decompress" if self.was_container else "compress",
             "seconds": self.seconds,
             "bytes_per_second": self.source_bytes / max(1e-9, self.seconds),
+            "draft": self.draft or None,
+            "undrafted_bytes": self.undrafted_bytes,
             "total": self.total.to_json(),
             "kinds": {kind or "opaque": totals.to_json() for kind, totals in self.kinds.items()},
             "layers": [
@@ -177,6 +187,7 @@ def _streams(record: ChainRecord) -> Iterable[StreamStats]:
     side = (8 * tally.payload - known) / max(1, count)
     for at, part in enumerate(tally.parts):
         name = names[record.block.names[at]] if names else None
+        reached, had = tally.drafted[at].tolist() if tally.drafted is not None else (0, 0)
         bits = {"side": side, "stored": 8 * tally.stored / count}
         for number, label in enumerate(planes):
             own = exact[number][at] if number in exact else 0.0
@@ -202,6 +213,8 @@ def _streams(record: ChainRecord) -> Iterable[StreamStats]:
             total["rebuilds"],
             total["resets"],
             total["escapes"],
+            reached,
+            had,
         )
 
 
