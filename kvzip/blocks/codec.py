@@ -130,6 +130,9 @@ class Chain:
             self.predicted = self._new_predicted(values.shape[0], self.around.draft is not None)
             if isinstance(self.predicted, Drafted) and not worth(self.predicted, values, self.choice):
                 self.predicted = self._new_predicted(values.shape[0], False)
+            if self.choice.near and not isinstance(self.predicted, Drafted):
+                self.predicted = self.choice = None
+                return None
         method = DRAFTED if isinstance(self.predicted, Drafted) else PREDICTED
         payload = self.predicted.encode(values, self.choice, bytes((method,)))
         if len(payload) <= (values.nbytes if begun else self.promised(values)):

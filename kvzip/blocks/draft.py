@@ -76,11 +76,12 @@ def matches(values: NDArray[Any], dtype: Dtype, drafted: Floats) -> NDArray[np.i
 
 def _first_difference(a: NDArray[Any], b: NDArray[Any]) -> int:
     """The first row in which two arrays differ, or how many there are."""
-    count, step = len(a), 64
-    for at in range(0, count, step):
+    at, step = 0, 1 << 12
+    while at < len(a):
         if not np.array_equal(a[at : at + step], b[at : at + step]):
-            return at + int(np.flatnonzero((a[at : at + step] != b[at : at + step]).any(axis=1))[0])
-    return count
+            return at + int((a[at : at + step] != b[at : at + step]).any(axis=1).argmax())
+        at += step
+    return at if at < len(a) else len(a)
 
 
 @dataclass(frozen=True)

@@ -114,15 +114,16 @@ class Drafted:
         rows = values[:, :count]
         out = bytearray((CONTINUED if self.choice else STARTED,))
         put_varint(out, tail)
+        same = self.draft.same(rows, self.extent.dtype, self.token) if self.scales is None else 0
         if self.choice is None:
-            scales = scales_to(self._top(rows), self.grid, self.draft)
+            scales = None if same else scales_to(self._top(rows), self.grid, self.draft)
             choice = replace(choice, unique=False, together=even_share(streams, choice.together))
             self._start(choice, channels, scales)
             out += bytes((SCALED if scales is not None else 0, choice.energy, self._chosen.together))
             put_varint(out, choice.rope)
             put_varint(out, choice.tokens)
             out += b"" if scales is None else scales.astype("<f4").tobytes()
-        same = self.draft.same(rows, self.extent.dtype, self.token) if self.scales is None else 0
+        same = 0 if self.scales is not None else same
         put_varint(out, same)
         parts: list[Any] = [method, out]
         reached = self._reached(count)
@@ -155,8 +156,10 @@ class Drafted:
             raise cursor.damaged("takes values from a draft of another type")
         values = np.zeros(shape, np.dtype(f"<u{self.extent.itemsize}"))
         values[:, :same] = self.draft.bits[:, self.token : self.token + same]
-        top = np.zeros((streams, count, channels), f"<u{self.grid.bits // 8}")
-        top[:, :same] = self._top(values[:, :same])
+        top = values[:, :count]
+        if self.halved:
+            top = np.zeros((streams, count, channels), "<u2")
+            top[:, :same] = self._top(values[:, :same])
         if reached > same:
             self._decode_side(cursor, top, same, reached, True)
         self._keep(top, 0, reached)
@@ -167,8 +170,6 @@ class Drafted:
             low = np.frombuffer(cursor.take(2 * streams * (count - same) * channels), "<u2")
             values[:, same:count] = (top[:, same:].astype("<u4") << 16) | low.reshape(streams, -1, channels)
             self.low += (count - same) * channels
-        else:
-            values[:, same:count] = top[:, same:]
         cursor.finish()
         self._match(values[:, :reached])
         self.token += tokens
@@ -350,7 +351,8 @@ def try_both(drafted: Drafted, values: NDArray[Any], choice: Choice) -> tuple[in
         drafted.draft.of(tuple(range(len(few)))), prior=drafted.prior,
     )  # fmt: skip
     top = trial._top(few)
-    trial._start(replace(choice, tokens=0, together=len(few)), few.shape[2], scales_to(top, trial.grid, trial.draft))
+    scales = None if ahead else scales_to(top, trial.grid, trial.draft)
+    trial._start(replace(choice, tokens=0, together=len(few)), few.shape[2], scales)
     trial.past = top[:, :0]
     middle = (ahead + stop) // 2
     sizes = []

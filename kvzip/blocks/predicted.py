@@ -46,13 +46,15 @@ ROTATED = ("key", "latent", "")
 @dataclass(frozen=True)
 class Choice:
     """How a chain is predicted. ``rope`` and ``tokens`` count from 1, 0 is none; ``unique`` needs tokens; up to
-    ``together`` streams are coded at once, which changes the decoder's speed, not the size."""
+    ``together`` streams are coded at once, which changes the decoder's speed, not the size. ``near``: only relative
+    to a draft, or not at all."""
 
     rope: int = 0
     tokens: int = 0
     unique: bool = False
     energy: int = 1
     together: int = 4
+    near: bool = False
 
 
 class Predicted:

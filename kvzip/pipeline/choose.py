@@ -13,7 +13,7 @@ from kvzip.blocks.predicted import Choice
 from kvzip.blocks.united import can_turn
 from kvzip.container.shared import Shared, rope_payload, tokens_payload
 from kvzip.dumps.safetensors import TensorEntry
-from kvzip.pipeline.options import Options
+from kvzip.pipeline.options import PREDICTING, Options
 from kvzip.pipeline.source import MemberInput
 from kvzip.pipeline.survey import (
     BYTES_SAMPLE,
@@ -76,10 +76,13 @@ class Chooser:
         tokens = len(self.known.tokens)
         if not tokens or not accepts_tokens(extent, len(self.known.tokens[-1].slot)):
             tokens = 0
+        fast = self.options.level < PREDICTING
         return Choice(
             self._rope_number(rope),
             tokens,
             unique=bool(tokens) and number == self.unique,
+            energy=0 if fast else 1,
+            near=fast,
         )
 
     def choose_together(self, extents: tuple[Extent, ...], values: list[NDArray[Any]]) -> Choice:

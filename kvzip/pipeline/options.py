@@ -41,7 +41,7 @@ class Options:
     @property
     def predicts(self) -> bool:
         """Whether values are coded relative to predictions."""
-        return self.level >= PREDICTING
+        return self.level >= PREDICTING or self.draft is not None
 
     @property
     def recalls(self) -> bool:
@@ -97,8 +97,6 @@ class Options:
             rope = None
         if rope is not None:
             from_spec(rope, MAX_CHANNELS)  # OptionError on a rope that makes no sense
-        if draft is not None and level < PREDICTING:
-            raise OptionError(f"--draft: level {level} predicts nothing; give --level {PREDICTING} or more")
         return cls(level, threads, parameters, layout, block_log2, verify, rope, trained, embed_prior, draft)
 
 
