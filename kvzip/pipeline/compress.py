@@ -22,7 +22,7 @@ from kvzip.errors import DumpError, KvzipError
 from kvzip.pipeline.choose import Chooser
 from kvzip.pipeline.encode_unit import UnitEncoder
 from kvzip.pipeline.encoded import Encoded
-from kvzip.pipeline.options import Options, Progress
+from kvzip.pipeline.options import PREDICTING, Options, Progress
 from kvzip.pipeline.report import ChainRecord, Report
 from kvzip.pipeline.schedule import ChainPool
 from kvzip.pipeline.source import MemberInput
@@ -156,7 +156,8 @@ class Compressor:
             blocks = blocks_of(extent, slab)
             if count == 0:
                 names = tuple(name for block in blocks for name in block.names)
-                choice = self.chooser.choose(number, extent, values, extent.kinds(names))
+                if draft is not None or self.options.level >= PREDICTING:
+                    choice = self.chooser.choose(number, extent, values, extent.kinds(names))
             for block in blocks:
                 chain = chains.get(block.chain) or self._open_chain(number, extent, block, chains, choice, draft)
                 twin = (

@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 FIXTURE = Path("fixtures/real/prose_bf16.safetensors")
+OTHERS = ("chat_bf16.safetensors", "chat_bf16_draft-int8.safetensors")
 
 _BLOCK = re.compile(r"^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _VARIES = re.compile(r"\d[\d.]* (?:[kMGT]?B/)?s\b")  # times and rates
@@ -51,7 +52,8 @@ def comparable(output: str) -> str:
 def prepare(folder: Path) -> None:
     """Put what the commands need into ``folder``."""
     (folder / FIXTURE.parent).mkdir(parents=True)
-    shutil.copy(ROOT / FIXTURE, folder / FIXTURE)
+    for path in (FIXTURE, *(FIXTURE.with_name(name) for name in OTHERS)):
+        shutil.copy(ROOT / path, folder / path)
 
 
 def run(arguments: list[str], folder: Path) -> str:

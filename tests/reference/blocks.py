@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from .grid import has_grid
+from .draft import rows_of
+from .drafted import Drafted
+from .grid import BITS, FLOATS, has_grid
 from .predicted import Prediction
-from .reading import Bytes, UnsupportedError, packed_size, require, unpack
+from .reading import Bytes, DamagedError, UnsupportedError, packed_size, require, unpack
 from .shared import Known
 from .windows import PlaneWindows
 
 RAW, CONSTANT, CONTINUED, FRESH = range(4)
 BATCH, LAYER, KIND, HEAD, TOKEN, CHANNEL = range(6)
 NONE, KEY, VALUE, LATENT = range(4)
-STORED, WINDOWS, PREDICTED = range(3)
+STORED, WINDOWS, PREDICTED, DRAFTED = range(4)
 PACKED = (2, 3, 4)  # F4 and F6, read as bytes
-BITS = dict(zip(range(1, 23), (8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, *[16] * 4, *[32] * 3, *[64] * 4), strict=True))
-FLOATS = {7: (5, 2), 8: (4, 3), 10: (4, 3), 11: (5, 2), 14: (5, 10), 15: (8, 7), 18: (8, 23), 20: (11, 52)}
 
 
 @dataclass
@@ -75,6 +75,21 @@ class Extent:
                 kind = (KEY, VALUE)[stream % 2]
             stream //= size
         return kind
+
+    def names(self) -> list[tuple[int, int, int]]:
+        """Layer, kind and head of each stream by its number: section 10.4."""
+        out = []
+        for stream in range(self.streams):
+            layer, head, scale, left = self.layer - 1, 0, 1, stream
+            for label, size in reversed([axis for axis in self.axes if axis[0] < TOKEN]):
+                left, at = divmod(left, size)
+                if label == LAYER:
+                    layer = at
+                elif label != KIND or size != 2:
+                    head += at * scale
+                    scale *= size
+            out.append((layer, self.kind_of(stream), head))
+        return out
 
     def planes(self) -> list[tuple[int, tuple[int, int, int]]]:
         """(shift, (E, S, R)) of each plane from the top: section 7."""
@@ -155,24 +170,25 @@ class Chain:
     """Decodes the blocks of a chain of these streams in order: section 6."""
 
     def __init__(self, extent: Extent, streams: list[int], parameters: dict[str, int], known: Known) -> None:
-        self.extent, self.parameters, self.known = extent, parameters, known
+        self.extent, self.streams, self.parameters, self.known = extent, streams, parameters, known
         self.kinds = [extent.kind_of(stream) for stream in streams]
         self.planes = extent.planes()
         self.windows: dict[int, PlaneWindows] = {}
-        self.prediction: Prediction | None = None
+        self.prediction: Prediction | Drafted | None = None
         self.token = 0  # of the chain's next block
 
     def decode(self, data: Bytes, shape: tuple[int, int, int]) -> list[int]:
         """The values (streams, tokens, channels) in C order."""
         self.token += shape[1]
         method = data.number(1)
-        if method > PREDICTED or (method == PREDICTED and (self.known.version < 2 or not has_grid(self.extent))):
+        if method > DRAFTED or (method >= PREDICTED and (self.known.version < 2 or not has_grid(self.extent))):
             raise UnsupportedError(f"method {method} is unknown here")
-        if method == PREDICTED:
+        if method >= PREDICTED:
             self.windows.clear()
             if self.prediction is None:
-                self.prediction = Prediction(self.extent, self.kinds, self.parameters, self.known)
+                self.prediction = self._new_prediction(method)
                 self.prediction.token = self.token - shape[1]
+            require(isinstance(self.prediction, Drafted) == (method == DRAFTED), "another prediction goes on")
             return self.prediction.decode(data, shape)
         self.prediction = None
         if method == STORED:
@@ -196,6 +212,14 @@ class Chain:
             values += [0] * ((shape[1] - kept) * shape[2])
             at += kept * shape[2]
         return values
+
+    def _new_prediction(self, method: int) -> Prediction | Drafted:
+        if method == PREDICTED:
+            return Prediction(self.extent, self.kinds, self.parameters, self.known)
+        draft = rows_of(self.extent, self.known.draft)
+        if draft is None:
+            raise DamagedError("a draft that is not there")
+        return Drafted(self.extent, self.kinds, self.parameters, self.known, draft.of(self.streams))
 
     def _read_head(self, data: Bytes, number: int, shape: tuple[int, int, int], count: int) -> list[int]:
         """Kind, then the constant, or lanes, words and literals of a plane."""

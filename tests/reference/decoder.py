@@ -2,6 +2,8 @@
 
     decode(Path("a.kvz").read_bytes(), "kvzip/priors")  ->  {name: bytes}
 
+The draft of a container that has one is given as section 10.4 sees it, see ``draft.Draft``.
+
 The key of a single dump is the name in its record, usually empty.
 """
 
@@ -14,8 +16,9 @@ from pathlib import Path
 import xxhash
 
 from .blocks import Chain, Extent, plan
+from .draft import Draft, checked
 from .reading import Bytes, DamagedError, UnsupportedError, require
-from .shared import GRIDS, PRIOR, Known, inflated, rows_of
+from .shared import DRAFT, GRIDS, PRIOR, Known, inflated, rows_of
 from .unit import Unit, UnitDecoder
 
 MAGIC = bytes.fromhex("89 4B 56 5A 0D 0A 1A 0A")
@@ -45,19 +48,23 @@ RANGES = {
 OR_ZERO = ("drift", "symbol_bits")
 
 
-def decode(container: bytes, priors: str | Path, trained: bytes | None = None) -> dict[str, bytes]:
+def decode(
+    container: bytes, priors: str | Path, trained: bytes | None = None, draft: Draft | None = None
+) -> dict[str, bytes]:
     """The files of a container by name. ``priors`` is the folder of the assets, ``trained`` a prior file."""
     assets = {}
     for name, digest in SHA256.items():
         assets[name] = (Path(priors) / (name.decode() + ".bin")).read_bytes()
         require(hashlib.sha256(assets[name]).hexdigest() == digest, "another asset")
-    return _Decoder(container, assets, trained).run()
+    return _Decoder(container, assets, trained, draft).run()
 
 
 class _Decoder:
-    def __init__(self, container: bytes, assets: dict[bytes, bytes], trained: bytes | None) -> None:
+    def __init__(
+        self, container: bytes, assets: dict[bytes, bytes], trained: bytes | None, draft: Draft | None
+    ) -> None:
         self.bytes = Bytes(container)
-        self.assets, self.trained = assets, trained
+        self.assets, self.trained, self.draft = assets, trained, draft
         self.index: list[tuple[int, list[int]]] = []
         self.shared: list[int] = []
         self.units: list[UnitDecoder] = []
@@ -80,7 +87,7 @@ class _Decoder:
         at, kind, payload = self.record()
         while kind == SHARED:
             self.shared.append(at)
-            require(payload[:1] != bytes((PRIOR,)), "a trained prior out of place")
+            require(payload[:1] not in (bytes((PRIOR,)), bytes((DRAFT,))), "a prior or a draft out of place")
             self.known.add(Bytes(payload))
             at, kind, payload = self.record()
         return at, kind, payload
@@ -101,6 +108,11 @@ class _Decoder:
         elif self.known.identity:
             require(self.trained is not None, f"needs the prior {self.known.identity}")
             self.known.trained(self.trained or b"")
+        if kind == SHARED and payload[:1] == bytes((DRAFT,)):
+            self.shared.append(at)
+            require(self.draft is not None, "needs its draft")
+            self.known.draft = checked(Bytes(payload[1:]), self.draft or {})
+            at, kind, payload = self.record()
         while kind == MEMBER:
             self.index.append((at, []))
             name, data = self._member(Bytes(payload))

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .blocks import Extent
 
 Ints = NDArray[np.int64]
+BITS = dict(zip(range(1, 23), (8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, *[16] * 4, *[32] * 3, *[64] * 4), strict=True))
+FLOATS = {7: (5, 2), 8: (4, 3), 10: (4, 3), 11: (5, 2), 14: (5, 10), 15: (8, 7), 18: (8, 23), 20: (11, 52)}
 F8_E4M3FNUZ, F8_E5M2FNUZ, F32, F64 = 10, 11, 18, 20
 OUT = 255
 

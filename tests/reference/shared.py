@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import xxhash
 
+from .draft import Draft
 from .reading import Bytes, DamagedError, UnsupportedError, require
 
-ROPE, TOKENS, PRIOR = 1, 2, 3
+ROPE, TOKENS, PRIOR, DRAFT = 1, 2, 3, 4
 GRIDS = (2, 3, 7, 10)
 PRIOR_MAGIC = bytes.fromhex("89 4B 56 50 0D 0A 1A 0A")
 
@@ -47,12 +48,13 @@ class Rope:
 
 @dataclass
 class Occurrence:
-    """Of a token: its slot, -1 if it never repeats, and how often it was there before; the same of the pair."""
+    """Of a token: its slot, -1 if it never repeats, how often it was there before; the same of the pair; its id."""
 
     slot: int
     times: int
     pair: int
     pair_times: int
+    name: int = 0
 
 
 def read_tokens(data: Bytes) -> list[Occurrence]:
@@ -66,8 +68,13 @@ def read_tokens(data: Bytes) -> list[Occurrence]:
         ids.append(said - 1 if said else known)
         known += not said
     inner.finish()
+    return occurrences(ids)
+
+
+def occurrences(ids: list[int]) -> list[Occurrence]:
+    """Section 10.2, from ids."""
     pairs = list(zip([-1, *ids], ids, strict=False))
-    return [Occurrence(*a, *b) for a, b in zip(_places(ids), _places(pairs), strict=True)]
+    return [Occurrence(*a, *b, name) for a, b, name in zip(_places(ids), _places(pairs), ids, strict=True)]
 
 
 def _places(keys: list) -> list[tuple[int, int]]:  # type: ignore[type-arg]
@@ -132,6 +139,7 @@ class Known:
     identity: str = ""  # of the trained prior that is needed
     ropes: list[Rope] = field(default_factory=list)
     tokens: list[list[Occurrence]] = field(default_factory=list)
+    draft: Draft = field(default_factory=dict)  # what the container's record says of it was checked
 
     def add(self, data: Bytes) -> None:
         """Take in a SHARED record."""
