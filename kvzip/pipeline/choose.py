@@ -68,15 +68,16 @@ class Chooser:
         """How to predict extent ``number`` of a member, from ``values`` (streams, tokens, channels) at its start."""
         if not self.options.predicts or extent.opaque or grid_of(extent.dtype) is None:
             return None
-        rope = None
-        if self.options.rope is not None and any(kind != "value" for kind in kinds):
+        rope, fast = None, self.options.level < PREDICTING
+        if fast:
+            pass  # only what is left of a draft is predicted, and hardly turns
+        elif self.options.rope is not None and any(kind != "value" for kind in kinds):
             rope = rope_given(self.options.rope, extent)
         elif self.options.rope is None:
             rope = rope_of(extent, values, kinds, self.known.ropes)
         tokens = len(self.known.tokens)
         if not tokens or not accepts_tokens(extent, len(self.known.tokens[-1].slot)):
             tokens = 0
-        fast = self.options.level < PREDICTING
         return Choice(
             self._rope_number(rope),
             tokens,

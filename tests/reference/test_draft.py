@@ -21,7 +21,7 @@ from .test_prediction import FLOATS, SPECIAL, nearest, stream
 from .test_reference import PRIORS, dump
 
 KEY, VALUE = 1, 2
-SHAPE = (2, 50, 10)
+SHAPE = (2, 50, 24)
 LINEAR = [1, 2, 3, 4, 6, 9]
 # Remove this, and the mark, once the reference's linear prediction takes a draft.
 NOT_YET = "draft" not in inspect.signature(linear.LinearDecoder.decode).parameters
@@ -110,7 +110,7 @@ def test_levels(level, runs):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_every_float(dtype, runs):
-    x = cache(shape=(2, 30, 10))
+    x = cache(shape=(2, 30, 20))
     other = FLOATS[(FLOATS.index(dtype) + 3) % len(FLOATS)]
     for own, draft in ((dtype, "BF16"), (dtype, other), (dtype, dtype)):
         check(saved(bits(x, own)), bits(near(x), draft))
@@ -122,7 +122,9 @@ def test_every_float(dtype, runs):
 def test_reach(reach, block_log2, runs):
     x = cache(shape=(2, 70, 10))
     source = {key: numbers[:, :50] for key, numbers in x.items()}
-    check(saved(bits(source, "BF16")), bits(near(x, tokens=reach), "BF16"), block_log2=block_log2)
+    draft = bits(near(x, tokens=reach), "F16")
+    arrays = {(number, ["", "key", "value"][kind]): v.view("<f2") for (number, kind), (_, v) in draft.items()}
+    check(saved(bits(source, "BF16")), draft, arrays, block_log2=block_log2)
     assert {run for run in runs if not run[0]} == ({(False, reach, 50)} if reach < 50 else set())
 
 
@@ -151,9 +153,9 @@ def test_identical_rows(dtype, runs):
         container = check(saved(own), draft)
         if same < 50:
             assert (reach > same, same, 50) in runs
-    assert len(container) < 700
+    assert len(container) < 600
     # the same again in a chain's later block
-    x = cache(shape=(2, 160, 5 if dtype == "F32" else 10))
+    x = cache(shape=(2, 160, 10))
     own = bits(x, dtype)
     draft = {key: (name, values.copy()) for key, (name, values) in own.items()}
     for _, values in draft.values():
@@ -237,8 +239,6 @@ def test_parameters(options):
 def test_ropes(rope):
     x = cache(turns=5)
     own, draft = bits(x, "BF16"), bits(near(x, tokens=40), "BF16")
-    for _, values in draft.values():  # rows that turn no pair
-        values[:, :0] = own[0, KEY][1][:, :0]
     check(saved(own), draft, rope=rope)
     for key, (_, values) in draft.items():
         values[:, :13] = own[key][1][:, :13]
@@ -246,7 +246,7 @@ def test_ropes(rope):
 
 
 def test_streams_are_paired_by_layer_kind_and_head():
-    x = cache(shape=(3, 20, 8), layers=2)
+    x = cache(shape=(3, 30, 8), layers=2)
     own, draft = bits(x, "BF16"), bits(near(x), "BF16")
     check(saved_by_token(own), draft)
     joined = np.stack([np.stack([own[layer, kind][1] for kind in (KEY, VALUE)]) for layer in range(2)])
@@ -254,20 +254,20 @@ def test_streams_are_paired_by_layer_kind_and_head():
     check(dump(kv_chunk=("BF16", whole.shape, whole.tobytes())), draft)
     missing = {key: part for key, part in draft.items() if key != (1, KEY)}
     check(saved(own), missing)
-    heads = {**draft, (0, VALUE): (draft[0, VALUE][0], draft[0, VALUE][1][:2])}
-    check(saved(own), heads)
+    fewer = {**draft, (0, VALUE): (draft[0, VALUE][0], draft[0, VALUE][1][:2])}
+    assert len(check(saved(own), fewer)) > len(check(saved(own), draft))
     check(saved_by_token(own), draft, saved_by_token(draft))
 
 
 def test_the_draft_must_be_the_one():
-    x = cache(shape=(1, 20, 4), turns=2)
+    x = cache(shape=(1, 30, 20), turns=2)
     own, draft = saved(bits(x, "BF16")), bits(near(x), "BF16")
     container = check(own, draft)
     other = {key: (name, values ^ (values == values[0, 3, 0])) for key, (name, values) in draft.items()}
-    for wrong in (None, {}, bits(near(x), "F16"), bits(near(x, tokens=19), "BF16"), other):
+    for wrong in (None, {}, bits(near(x), "F16"), bits(near(x, tokens=29), "BF16"), other):
         with pytest.raises(DamagedError):
             decode(container, PRIORS, draft=wrong)
-    for at in range(0, len(container), 7):
+    for at in range(0, len(container), 23):
         damaged = bytearray(container)
         damaged[at] ^= 0x10
         with pytest.raises(DamagedError):

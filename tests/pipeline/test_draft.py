@@ -1,0 +1,508 @@
+"""A dump compressed relative to a draft comes back with that draft and no other, whatever form the draft is given in;
+a draft that is of no use costs next to nothing."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import made
+import numpy as np
+import pytest
+
+import kvzip
+from kvzip.blocks import codec, united
+from kvzip.blocks.united import UnitCoder
+from kvzip.container import records
+from kvzip.container.shared import DraftPart, draft_payload, holds_draft
+from kvzip.container.structures import BlockHead
+from kvzip.container.unit import Unit
+from kvzip.errors import DraftError
+from kvzip.pipeline.draft import open_draft
+
+from test_hostile import build, mutated  # isort: skip
+
+REAL = Path(__file__).parents[2] / "fixtures/real"
+LEVELS = (1, 2, 3, 4, 6, 7, 9)
+UNITED = 4  # the first level that codes layers together
+TOKENS, LAYERS = 160, 3
+
+
+@cache
+def arrays(tokens=TOKENS, noise=0.0, layers=LAYERS, seed=0):
+    """(heads, tokens, channels) float32 by (layer, kind); with noise an approximation."""
+    source = np.random.default_rng(seed)
+    out = {}
+    for number in range(layers):
+        for kind, x in zip(("key", "value"), made.layer(number, tokens=TOKENS + 40), strict=True):
+            x = x[:, :tokens] + noise * source.normal(size=x[:, :tokens].shape)
+            out[number, kind] = x.astype(np.float32)
+    return out
+
+
+def dump(given, dtype="BF16"):
+    """The usual layout, a tensor for each array."""
+    return made.dump(
+        [(f"layers.{number}.{kind}", dtype, (1, *x.shape), made.bits_of(x, dtype).tobytes())
+         for (number, kind), x in given.items()]
+    )  # fmt: skip
+
+
+def vllm(given, dtype="BF16"):
+    """(name, bytes) of a file for each layer, keys and values (2, tokens, heads, channels)."""
+    for number in sorted({number for number, _ in given}):
+        x = np.stack([given[number, kind].transpose(1, 0, 2) for kind in ("key", "value")])
+        name = f"model.layers.{number}.self_attn.attn"
+        yield name, made.dump([("kv_cache", dtype, x.shape, made.bits_of(x, dtype).tobytes())])
+
+
+def written(path, data):
+    path.write_bytes(data)
+    return path
+
+
+def folder(path, files):
+    path.mkdir()
+    for name, data in files:
+        (path / f"{name}.safetensors").write_bytes(data)
+    (path / "notes.txt").write_bytes(b"beside")
+    return path
+
+
+DATA = dump(arrays())
+NEAR = arrays(noise=0.02)
+DRAFT = dump(NEAR, "F8_E4M3")
+PLAIN = made.Lazy(lambda level: kvzip.compress(DATA, level=level, threads=1))
+PACKED = made.Lazy(lambda level: kvzip.compress(DATA, level=level, threads=1, draft=DRAFT))
+FORMS = {
+    "path": lambda at: written(at / "draft.safetensors", DRAFT),
+    "text": lambda at: str(written(at / "draft.safetensors", DRAFT)),
+    "bytes": lambda at: DRAFT,
+    "bytearray": lambda at: bytearray(DRAFT),
+    "memoryview": lambda at: memoryview(DRAFT),
+    "container": lambda at: written(at / "draft.kvz", kvzip.compress(DRAFT, level=3)),
+    "bytes of a container": lambda at: kvzip.compress(DRAFT, level=9),
+    "folder": lambda at: folder(at / "draft", vllm(NEAR, "F8_E4M3")),
+    "container of a folder": lambda at: _packed_folder(at),
+    "float32": lambda at: NEAR,
+    "float16": lambda at: {key: x.astype(np.float16) for key, x in NEAR.items()},
+    "out of order": lambda at: {key: np.asfortranarray(NEAR[key]) for key in reversed(NEAR)},
+    "BF16": lambda at: dump(NEAR),
+    "F16": lambda at: dump(NEAR, "F16"),
+    "F32": lambda at: dump(NEAR, "F32"),
+    "U8": lambda at: dump(NEAR, "U8"),
+    "scaled": lambda at: {key: -7 * x for key, x in NEAR.items()},
+    "fewer tokens": lambda at: arrays(tokens=70, noise=0.02),
+    "one token": lambda at: arrays(tokens=1, noise=0.02),
+    "more tokens": lambda at: arrays(tokens=TOKENS + 40, noise=0.02),
+    "fewer layers": lambda at: arrays(layers=1, noise=0.02),
+    "keys alone": lambda at: {(n, kind): x for (n, kind), x in NEAR.items() if kind == "key"},
+    "fewer heads": lambda at: {key: x[:1] for key, x in NEAR.items()},
+    "other channels": lambda at: {key: x[:, :, :16] for key, x in NEAR.items()},
+    "other tokens": lambda at: {key: x[:, ::-1].copy() for key, x in NEAR.items()},
+    "no numbers": lambda at: {key: x * np.float32(np.nan) for key, x in NEAR.items()},
+    "huge": lambda at: {key: np.full_like(x, 3e38) for key, x in NEAR.items()},
+    "the dump itself": lambda at: DATA,
+}
+USELESS = ("fewer heads", "other channels", "other tokens", "no numbers", "huge")
+
+
+def _packed_folder(at):
+    kvzip.compress(folder(at / "files", vllm(NEAR, "F8_E4M3")), at / "draft.kvz", level=6)
+    return at / "draft.kvz"
+
+
+def methods(blob):
+    """The methods of a container's blocks."""
+    return {BlockHead.split(memoryview(p), "")[1][0] for kind, p in made.parts(blob) if kind == records.BLOCK}
+
+
+# ---- there and back
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_dump_comes_back_with_its_draft(form, level, tmp_path):
+    draft = FORMS[form](tmp_path)
+    packed = kvzip.compress(DATA, level=level, threads=2, draft=draft)
+    assert kvzip.decompress(packed, threads=2, draft=draft) == DATA
+    spent = len(packed) / len(PLAIN[level])
+    if form in USELESS:
+        assert len(packed) <= 1.005 * len(PLAIN[level]) + 400
+    elif form in ("fewer tokens", "one token", "fewer layers", "keys alone"):
+        assert spent < 1.005 + 400 / len(PLAIN[level])
+    else:
+        assert spent < 0.9
+    if form == "the dump itself":
+        assert len(packed) < 2500
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_levels_use_the_draft(level):
+    found = methods(PACKED[level])
+    assert (codec.DRAFTED if level < UNITED else united.DRAFTED) in found
+    units = [Unit.from_bytes(memoryview(p), "") for kind, p in made.parts(PACKED[level]) if kind == records.UNIT]
+    assert bool(units) == (level >= UNITED)
+    assert all(unit.near for unit in units)
+    kinds = [kind for kind, _ in made.parts(PACKED[level])]
+    assert kinds[:2] == [records.START, records.SHARED]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_neither_threads_nor_verifying_nor_the_form_of_the_draft_matter(level, tmp_path):
+    found = {kvzip.compress(DATA, level=level, threads=threads, draft=DRAFT) for threads in (2, 3)}
+    found.add(kvzip.compress(DATA, level=level, verify=True, draft=DRAFT))
+    for form in ("path", "bytearray", "container"):
+        found.add(kvzip.compress(DATA, level=level, draft=FORMS[form](tmp_path)))
+    assert found == {PACKED[level]}
+    for threads in (1, 2, 3):
+        assert kvzip.decompress(PACKED[level], threads=threads, draft=DRAFT) == DATA
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_container_serves_for_the_draft_and_so_do_its_layers_as_files(level, tmp_path):
+    """What counts is the values, however they are laid out."""
+    for form in ("folder", "container of a folder", "container"):
+        (tmp_path / form).mkdir()
+        assert kvzip.decompress(PACKED[level], draft=FORMS[form](tmp_path / form)) == DATA
+
+
+@pytest.mark.parametrize("dtype", ["F16", "F32", "F8_E4M3", "U8"])
+@pytest.mark.parametrize("level", [1, 3, 4, 9])
+def test_dumps_of_other_types_come_back(dtype, level):
+    data = dump(arrays(), dtype)
+    for draft in (DRAFT, NEAR, data):
+        packed = kvzip.compress(data, level=level, draft=draft)
+        assert kvzip.decompress(packed, draft=draft) == data
+        assert len(packed) < 0.9 * len(kvzip.compress(data, level=level))
+
+
+@pytest.mark.parametrize("level", [1, 3, 6])
+def test_small_blocks_and_drafts_that_end_in_one_come_back(level):
+    for tokens in (70, 128, TOKENS + 3):
+        draft = arrays(tokens=tokens, noise=0.02)
+        packed = kvzip.compress(DATA, level=level, draft=draft, block_log2=12, threads=2)
+        assert kvzip.decompress(packed, draft=draft, threads=2) == DATA
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_tensors_are_read_one_by_one(level, tmp_path):
+    expected = made.data_of(DATA)
+    path = written(tmp_path / "c.kvz", PACKED[level])
+    with kvzip.open(path, draft=DRAFT) as reader:
+        for name in reversed(reader.names()):
+            assert reader.tensor(name).bits.tobytes() == expected[name]
+    with kvzip.open(io.BytesIO(PACKED[level]), draft=FORMS["folder"](tmp_path)) as reader:
+        seen = [tensor for layer in reader.layers() for tensor in layer.tensors.values()]
+    assert {tensor.name: tensor.bits.tobytes() for tensor in seen} == expected
+
+
+@pytest.mark.parametrize("level", [1, 3, 6])
+def test_a_directory_has_one_draft(level, tmp_path):
+    files = folder(tmp_path / "in", vllm(arrays()))
+    kvzip.compress(files, tmp_path / "c.kvz", level=level, draft=NEAR)
+    kvzip.decompress(tmp_path / "c.kvz", tmp_path / "back", draft=NEAR)
+    names = sorted(path.name for path in files.iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "back").iterdir())
+    assert all((files / name).read_bytes() == (tmp_path / "back" / name).read_bytes() for name in names)
+    plain = io.BytesIO()
+    kvzip.compress(files, plain, level=level)
+    assert (tmp_path / "c.kvz").stat().st_size < 0.9 * len(plain.getvalue())
+
+
+@pytest.mark.parametrize("level", [3, 6])
+def test_statistics_add_up(level):
+    seen = kvzip.stats(DATA, level=level, draft=DRAFT)
+    assert seen.container_bytes == len(PACKED[level])
+    again = kvzip.stats(PACKED[level], draft=DRAFT)
+    assert again.container_bytes == len(PACKED[level])
+
+
+def test_verify_notices_a_drafted_block_that_does_not_come_back(monkeypatch):
+    real = UnitCoder._decode_drafted
+
+    def wrong(self, cursor, values, start, stop):
+        real(self, cursor, values, start, stop)
+        values[0][0, start, 0] ^= 1
+
+    monkeypatch.setattr(UnitCoder, "_decode_drafted", wrong)
+    with pytest.raises(kvzip.KvzipError, match="did not survive --verify"):
+        kvzip.compress(DATA, level=6, verify=True, draft=DRAFT)
+
+
+# ---- values of a model
+
+
+def real(name):
+    return (REAL / f"{name}.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_cache_of_another_prompt_costs_next_to_nothing(level):
+    data, other = real("prose_bf16"), real("chat_bf16")
+    packed = kvzip.compress(data, level=level, draft=other)
+    assert len(packed) <= 1.005 * len(kvzip.compress(data, level=level)) + 400
+    assert kvzip.decompress(packed, draft=other) == data
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("name", "draft", "most"),
+    [
+        ("chat_bf16", "chat_fp16", 0.05),
+        ("chat_bf16", "chat_fp8", 0.75),
+        ("chat_fp16", "chat_fp8", 0.8),
+        ("chat_fp8", "chat_bf16", 0.1),
+        ("chat_fp16", "chat_bf16", 0.6),
+        ("prose_bf16", "prose_fp8-head", 0.75),
+        ("prose_bf16", "prose_fp8_vllm", 0.75),
+        ("prose_fp8-tensor", "prose_bf16_vllm", 0.3),
+        ("prose_bf16_prefix1024", "prose_bf16", 0.01),
+        ("prose_bf16", "prose_bf16_vllm-packed", 0.01),
+    ],
+)
+def test_another_cache_of_the_same_tokens_saves_what_it_should(name, draft, most, level):
+    data = real(name)
+    found = REAL / draft if (REAL / draft).is_dir() else REAL / f"{draft}.safetensors"
+    packed = kvzip.compress(data, level=level, draft=found)
+    assert kvzip.decompress(packed, draft=found) == data
+    assert len(packed) < most * len(kvzip.compress(data, level=level)) + 1000
+
+
+# ---- with another draft, or with none
+
+
+def other_drafts():
+    wrong = dict(NEAR)
+    wrong[1, "value"] = wrong[1, "value"].copy()
+    wrong[1, "value"][0, 5, 3] += 1
+    return {
+        "none": None,
+        "one bit": dump(wrong, "F8_E4M3"),
+        "another type": dump(NEAR, "F16"),
+        "fewer tokens": dump(arrays(tokens=70, noise=0.02), "F8_E4M3"),
+        "fewer layers": dump({key: x for key, x in NEAR.items() if key[0]}, "F8_E4M3"),
+        "another": dump(arrays(noise=0.02, seed=1), "F8_E4M3"),
+    }
+
+
+@pytest.mark.parametrize("level", [1, 3, 4])
+@pytest.mark.parametrize("name", other_drafts())
+def test_another_draft_is_refused_before_anything_is_written(name, level, tmp_path):
+    draft = other_drafts()[name]
+    path, there = written(tmp_path / "c.kvz", PACKED[level]), written(tmp_path / "there", b"there")
+    out = io.BytesIO()
+    for read in (
+        lambda: kvzip.decompress(path, tmp_path / "new", draft=draft),
+        lambda: kvzip.decompress(path, there, force=True, draft=draft),
+        lambda: kvzip.decompress(path, out, draft=draft),
+        lambda: kvzip.decompress(PACKED[level], draft=draft),
+        lambda: kvzip.open(path, draft=draft),
+        lambda: kvzip.stats(path, draft=draft),
+    ):
+        with pytest.raises(DraftError, match="draft") as caught:
+            read()
+        assert "\n" not in str(caught.value)
+        assert "c.kvz" in str(caught.value) or "input" in str(caught.value)
+    assert (out.getvalue(), there.read_bytes()) == (b"", b"there")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c.kvz", "there"]
+
+
+def test_a_draft_with_more_in_it_is_the_draft_as_well():
+    """Layers, that is: what the container names must be there."""
+    packed = kvzip.compress(DATA, draft={key: x for key, x in NEAR.items() if key[0] < 2})
+    assert kvzip.decompress(packed, draft=NEAR) == DATA
+
+
+def test_a_container_that_names_no_draft_ignores_one():
+    assert kvzip.decompress(PLAIN[3], draft=DRAFT) == DATA
+
+
+def test_the_error_is_part_of_the_interface():
+    assert kvzip.DraftError is DraftError
+    assert "DraftError" in kvzip.__all__
+
+
+@pytest.mark.parametrize("level", [3, 6])
+def test_a_draft_may_not_need_a_draft(level, tmp_path):
+    path = written(tmp_path / "draft.kvz", PACKED[level])
+    for given in (path, PACKED[level]):
+        with pytest.raises(DraftError, match="needs its draft"):
+            kvzip.compress(DATA, draft=given)
+
+
+ODD = {
+    "missing": lambda at: at / "missing",
+    "empty": lambda at: written(at / "empty", b""),
+    "no dump": lambda at: written(at / "text", b"no dump at all, but a text"),
+    "cut short": lambda at: written(at / "short", DRAFT[:-9]),
+    "bytes cut short": lambda at: DRAFT[:-9],
+    "empty folder": lambda at: folder(at / "folder", []),
+    "nothing to pair": lambda at: made.dump([("ids", "I32", (9,), bytes(36))]),
+    "integers": lambda at: {(0, "key"): np.zeros((1, 2, 3), np.int32)},
+    "too few axes": lambda at: {(0, "key"): np.zeros((2, 3), np.float32)},
+    "an unknown kind": lambda at: {(0, "query"): np.zeros((1, 2, 3), np.float32)},
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_no_draft_is_refused_in_one_line(name, tmp_path):
+    target = tmp_path / "target"
+    with pytest.raises(DraftError) as caught:
+        kvzip.compress(DATA, target, draft=ODD[name](tmp_path))
+    assert "\n" not in str(caught.value)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {(0, "key"): np.zeros((0, 2, 3), np.float32)},
+        {(-2, "key"): np.zeros((1, 2, 3), np.float32)},
+        {(1 << 40, "key"): np.zeros((1, 2, 3), np.float32)},
+        {"key": np.zeros((1, 2, 3), np.float32)},
+        {0: np.zeros((1, 2, 3), np.float32)},
+        {("key", 0): np.zeros((1, 2, 3), np.float32)},
+    ],
+    ids=str,
+)
+def test_arrays_that_are_no_draft_are_refused_in_one_line(given):
+    with pytest.raises(DraftError):
+        kvzip.compress(DATA, draft=given)
+
+
+def test_arrays_of_the_other_byte_order_are_the_same_numbers():
+    turned = {key: x.astype(x.dtype.newbyteorder(">")) for key, x in NEAR.items()}
+    assert kvzip.compress(DATA, draft=turned) == kvzip.compress(DATA, draft=NEAR)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_is_no_draft(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    def feed():
+        with suppress(BrokenPipeError), open(tmp_path / "pipe", "wb") as file:
+            file.write(DRAFT)
+
+    feeding = threading.Thread(target=feed)
+    feeding.start()
+    with pytest.raises(DraftError, match="not a pipe") as caught:
+        kvzip.compress(DATA, draft=tmp_path / "pipe")
+    feeding.join()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_draft_that_is_a_container_with_a_prior_is_read_with_it():
+    prior = kvzip.train_prior([DRAFT])
+    draft = kvzip.compress(DRAFT, prior=prior)
+    packed = kvzip.compress(DATA, prior=prior, draft=draft)
+    assert kvzip.decompress(packed, prior=prior, draft=draft) == DATA
+
+
+def test_a_target_may_not_be_the_draft(tmp_path):
+    """The container would be worth nothing without what it replaced."""
+    path = written(tmp_path / "draft.safetensors", DRAFT)
+    with pytest.raises(kvzip.KvzipError):
+        kvzip.compress(DATA, path, force=True, draft=path)
+    assert path.read_bytes() == DRAFT
+
+
+def test_files_are_closed_when_the_reader_is(tmp_path):
+    draft, path = FORMS["path"](tmp_path), written(tmp_path / "c.kvz", PACKED[3])
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    for _ in range(3):
+        with kvzip.open(path, draft=draft) as reader:
+            reader.names()
+        with pytest.raises(DraftError):
+            kvzip.open(path, draft=FORMS["folder"](tmp_path) if not (tmp_path / "draft").exists() else path)
+    assert (len(os.listdir("/proc/self/fd")) if before else 0) <= before
+
+
+# ---- records rewritten, with checks that fit
+
+
+def rewritten(level, change):
+    """The container with its DRAFT record's payload replaced by those that ``change`` makes of it."""
+    out = []
+    for kind, payload in made.parts(PACKED[level]):
+        if kind == records.SHARED and holds_draft(memoryview(payload)):
+            out += [(kind, new) for new in change(payload)]
+        else:
+            out.append((kind, payload))
+    return build(out, index=b"")
+
+
+def errors(blob, draft):
+    """What both readers make of a container: None or the error."""
+    found = []
+    for read in (
+        lambda: kvzip.decompress(blob, threads=1, draft=draft),
+        lambda: [kvzip.open(io.BytesIO(blob), threads=1, draft=draft).tensor(name) for name in made.data_of(DATA)],
+    ):
+        try:
+            read()
+            found.append(None)
+        except kvzip.KvzipError as error:
+            found.append(error)
+    assert not any("\n" in str(error) for error in found)
+    return found
+
+
+def parts_of(draft):
+    with open_draft(draft) as opened:
+        return opened.parts()
+
+
+@pytest.mark.parametrize("level", [1, 3, 4, 9])
+def test_a_container_whose_draft_is_not_what_it_says_is_refused(level):
+    other = dump(arrays(noise=0.02, seed=1), "F8_E4M3")
+    fewer = {key: x for key, x in NEAR.items() if key[0] != 1}
+    short = dump(arrays(tokens=70, noise=0.02), "F8_E4M3")
+    assert errors(rewritten(level, lambda payload: [payload]), DRAFT) == [None, None]
+    for draft in (DRAFT, None):
+        for error in errors(rewritten(level, lambda _: []), draft):
+            assert isinstance(error, kvzip.ContainerError)
+    for draft in (other, dump(fewer, "F8_E4M3"), short, dump(NEAR, "F16"), {(0, "key"): np.zeros((1, 1, 1), "f4")}):
+        blob = rewritten(level, lambda _, draft=draft: [draft_payload(parts_of(draft))])
+        assert all(isinstance(error, DraftError) for error in errors(blob, None))
+        assert all(isinstance(error, DraftError) for error in errors(blob, DRAFT)) or draft not in (other, short)
+        found = errors(blob, draft)
+        assert isinstance(found[0], kvzip.ContainerError)
+        assert isinstance(found[1], kvzip.ContainerError)
+
+
+@pytest.mark.parametrize("level", [3, 4])
+def test_a_container_has_one_draft_and_that_in_front(level):
+    twice = rewritten(level, lambda payload: [payload, payload])
+    assert all(isinstance(error, kvzip.ContainerError) for error in errors(twice, DRAFT))
+    parts = made.parts(PACKED[level])
+    at = next(i for i, (kind, p) in enumerate(parts) if kind == records.SHARED and holds_draft(memoryview(p)))
+    block = next(i for i, (kind, _) in enumerate(parts) if kind in (records.UNIT, records.BLOCK))
+    late = build([*parts[:at], *parts[at + 1 : block], parts[at], *parts[block:]], index=b"")
+    assert all(isinstance(error, kvzip.ContainerError) for error in errors(late, DRAFT))
+
+
+@pytest.mark.parametrize("level", [1, 3, 4, 9])
+def test_a_record_of_layers_that_do_not_exist_asks_for_them(level):
+    odd = [DraftPart(-1, "", 0, 0, 0, 255, bytes(16)), DraftPart(1 << 20, "bias", 1 << 40, 1, 1, 0, bytes(16))]
+    for parts in (odd, odd[:1]):
+        blob = rewritten(level, lambda _, parts=parts: [draft_payload(parts)])
+        assert all(isinstance(error, DraftError) for error in errors(blob, DRAFT))
+
+
+@pytest.mark.parametrize("kind", [records.SHARED, records.UNIT, records.BLOCK], ids=str)
+@pytest.mark.parametrize("level", [1, 3, 4, 9])
+def test_hostile_records_are_refused_or_read_but_never_crash(level, kind):
+    parts = made.parts(PACKED[level])
+    places = [at for at, (found, _) in enumerate(parts) if found == kind]
+    source = np.random.default_rng(level)
+    for _ in range(40 if places else 0):
+        at = int(source.choice(places))
+        changed = list(parts)
+        changed[at] = (kind, mutated(parts[at][1], source))
+        errors(build(changed, index=b""), DRAFT)
