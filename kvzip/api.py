@@ -67,7 +67,7 @@ def compress(
             _compress(source, memory, chosen, progress)
             return memory.getvalue()
         if isinstance(target, str | os.PathLike):
-            inputs = [source] if isinstance(source, str | os.PathLike) else []
+            inputs = [given for given in (source, draft) if isinstance(given, str | os.PathLike)]
             with FileTarget(target, force=force, inputs=inputs) as file:
                 report = _compress(source, file.file, chosen, progress)
                 file.commit()
@@ -189,7 +189,7 @@ def decompress(
     with _container(source) as (file, where), opened_draft(draft, threads, known) as drafts:
         opening = Opening.of(file, where, known, drafts)
         if isinstance(target, str | os.PathLike):
-            inputs = [source] if isinstance(source, str | os.PathLike) else []
+            inputs = [given for given in (source, draft) if isinstance(given, str | os.PathLike)]
             return restore(opening, target, threads, force=force, inputs=inputs, progress=progress)
         if opening.start.source == DIRECTORY:
             raise OptionError(f"{where}: holds a directory; name a target path")

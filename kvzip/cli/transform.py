@@ -63,6 +63,7 @@ def compress(
             settings,
             "compress",
             lambda job, voice, sources: _compress_one(job, settings, options, voice, sources),
+            () if draft is None else (draft,),
         )
 
 
@@ -86,6 +87,7 @@ def decompress(
             settings,
             "decompress",
             lambda job, voice, sources: _decompress_one(job, settings, threads, (known, drafts), voice, sources),
+            () if draft is None else (draft,),
         )
 
 
@@ -97,9 +99,13 @@ def _check_layout(layout: str | None) -> None:
 
 
 def _run(
-    inputs: Sequence[str] | None, settings: Settings, verb: str, work: Callable[[Job, Voice, list[Any]], Done]
+    inputs: Sequence[str] | None,
+    settings: Settings,
+    verb: str,
+    work: Callable[[Job, Voice, list[Any]], Done],
+    read: Sequence[str] = (),
 ) -> None:
-    """Plan, do each job, go on after failures, report."""
+    """Plan, do each job, go on after failures, report. Files ``read`` beside the inputs are never written to."""
     voice = Voice(settings.quiet, settings.verbose)
     if settings.stdout and settings.output not in (None, "-"):
         raise OptionError("-c and -o exclude each other; give one of them")
@@ -117,7 +123,7 @@ def _run(
         voice.say(f"skipped, already compressed: {shown(path)}")
     for path in plan.links:
         voice.warn(f"a link to a folder, not followed: {shown(path)}")
-    sources = [job.source for job in plan.jobs if job.source != "-"]
+    sources = [*(job.source for job in plan.jobs if job.source != "-"), *read]
     if not plan.jobs:
         voice.say(f"nothing to {verb}: {', '.join(map(shown, inputs or []))}")
     done: list[Done] = []

@@ -215,7 +215,7 @@ def test_tails_of_zeros(runs):
 
 def test_far_rows_learn_from_the_last_512(runs):
     x = cache(shape=(1, 580, 3), turns=1)
-    check(saved(bits(x, "BF16")), bits(near(x, tokens=560), "BF16"))
+    check(saved(bits(x, "BF16")), bits(near(x, tokens=560), "BF16"), rope="none")
     assert runs[1] == (False, 560, 580)
 
 
@@ -245,7 +245,7 @@ def test_ropes(rope):
     check(saved(own), draft, rope=rope)
 
 
-def test_streams_are_paired_by_layer_kind_and_head():
+def test_streams_are_paired_by_layer_kind_and_head(runs):
     x = cache(shape=(3, 30, 8), layers=2)
     own, draft = bits(x, "BF16"), bits(near(x), "BF16")
     check(saved_by_token(own), draft)
@@ -255,7 +255,9 @@ def test_streams_are_paired_by_layer_kind_and_head():
     missing = {key: part for key, part in draft.items() if key != (1, KEY)}
     check(saved(own), missing)
     fewer = {**draft, (0, VALUE): (draft[0, VALUE][0], draft[0, VALUE][1][:2])}
-    assert len(check(saved(own), fewer)) > len(check(saved(own), draft))
+    runs.clear()
+    check(saved(own), fewer)
+    assert len(runs) == 3
     check(saved_by_token(own), draft, saved_by_token(draft))
 
 
