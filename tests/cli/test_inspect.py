@@ -10,15 +10,15 @@ from kvzip.windows.parameters import SETTINGS
 
 from .tool import dump_bytes, kvzip
 
-LIST_FILE = {"file", "member", "source_bytes", "container_bytes", "level", "prior", "metadata", "tensors"}
+LIST_FILE = {"file", "member", "source_bytes", "container_bytes", "level", "prior", "draft", "metadata", "tensors"}
 LIST_TENSOR = {"name", "dtype", "shape", "bytes", "layout", "packed_bytes", "needs"}
 STATS = {
     "name", "source_bytes", "container_bytes", "ratio", "level", "parameters", "direction", "seconds",
-    "bytes_per_second", "total", "kinds", "layers", "streams",
+    "bytes_per_second", "draft", "undrafted_bytes", "total", "kinds", "layers", "streams",
 }  # fmt: skip
 TOTALS = {
     "values", "source_bits", "bits", "entropy", "spent", "updates", "rebuilds", "resets", "escapes",
-    "bits_per_value", "ratio",
+    "bits_per_value", "ratio", "drafted", "exact",
 }  # fmt: skip
 STREAM = (TOTALS - {"ratio"}) | {"member", "extent", "layer", "kind", "head", "dtype"}
 DONE = {"source", "target", "source_bytes", "target_bytes", "seconds", "skipped"}
