@@ -8,7 +8,7 @@
     keep         varint      how many units after this one may still refer to it
     bases        u8          how many units its prediction uses, then for each a varint: how many units back it is
     settings                 the fields of ``linear.settings.Settings`` in order: whole numbers as varints, true and
-                             false as u8 1 and 0, others as IEEE doubles, 8 bytes
+                             false as u8 1 and 0, others as IEEE doubles, 8 bytes; the last one only if it is true
 
 Units are numbered over the whole container. Their blocks follow; block ``number`` holds the tokens from
 ``number * step`` on, of all streams: extent after extent, streams in order.
@@ -73,7 +73,8 @@ class Unit:
 
 
 def _write_settings(settings: Settings, out: bytearray) -> None:
-    for value in astuple(settings):
+    values = astuple(settings)
+    for value in values if settings.coarse else values[:-1]:
         if isinstance(value, bool):
             out.append(value)
         elif isinstance(value, int):
@@ -84,7 +85,10 @@ def _write_settings(settings: Settings, out: bytearray) -> None:
 
 def _read_settings(cursor: Cursor) -> Settings:
     values: list[Any] = []
-    for default in astuple(Settings()):
+    defaults = astuple(Settings())
+    for default in defaults:
+        if len(values) == len(defaults) - 1 and not cursor.left:
+            break
         if isinstance(default, bool):
             values.append(bool(cursor.varint(1)))
         elif isinstance(default, int):
