@@ -97,7 +97,7 @@ class LayerCoder:
         own = group.source >= 0
         whole = np.concatenate([np.asarray(part, np.float32) for part in draft], axis=1)
         rows[:, own] = whole[:, group.source[own]]
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             rows *= np.float32(2.0**scale)
         return np.clip(rows, -MOST_DRAFT, MOST_DRAFT, out=rows)
 
