@@ -162,4 +162,6 @@ def first_variances(cols, kinds, own):  # type: ignore[no-untyped-def]
                 count += ONE
         for o in range(own):
             if kinds[o] == kind:
-                cols.variance[o] = np.float32(0.5) * (total / count + (cols.residual[o] * cols.residual[o] + cols.blur[o]))
+                cols.variance[o] = np.float32(0.5) * (
+                    total / count + (cols.residual[o] * cols.residual[o] + cols.blur[o])
+                )

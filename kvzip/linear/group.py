@@ -157,9 +157,7 @@ class GroupCoder:
         for kind in range(2):
             invert(self.sym.table, kind * ROW, self.sym.inverse, kind * INVERSE_ROW)
 
-    def _run(
-        self, decoding: bool, k: Any, draft: Any, base: Any, ids: Any, words: Any
-    ) -> tuple[Any, Any, int]:
+    def _run(self, decoding: bool, k: Any, draft: Any, base: Any, ids: Any, words: Any) -> tuple[Any, Any, int]:
         if len(self.starts) < 2 * k.size:  # a channel that seems constant takes two symbols
             self.starts = np.empty(2 * k.size, np.uint32)
             self.freqs = np.empty(2 * k.size, np.uint32)

@@ -89,17 +89,19 @@ class LayerCoder:
             arrange(np.ascontiguousarray(part), self._plain.raw, self._sign, group.column_of, start, rows)
         return rows
 
-    def _gather_draft(self, draft: Draft, group: Group, scale: int) -> NDArray[np.float32] | None:
+    def _gather_draft(self, draft: Sequence[NDArray[np.float32]], group: Group, scale: int) -> NDArray[np.float32]:
         """A draft's numbers in a group's columns, multiplied by ``2^scale``."""
-        if draft is None:
-            return None
         rows = np.zeros((len(draft[0]), len(group.source)), np.float32)
         own = group.source >= 0
         whole = np.concatenate([np.asarray(part, np.float32) for part in draft], axis=1)
         rows[:, own] = whole[:, group.source[own]]
         with np.errstate(over="ignore", invalid="ignore"):
             rows *= np.float32(2.0**scale)
-        return np.clip(rows, -MOST_DRAFT, MOST_DRAFT, out=rows)
+        np.clip(rows, -MOST_DRAFT, MOST_DRAFT, out=rows)
+        return rows
+
+    def _near(self, draft: Draft, group: Group) -> NDArray[np.float32] | None:
+        return None if draft is None else self._gather_draft(draft, group, self._scale)
 
     def _side(self, tokens: int, base: Any, ids: Any) -> tuple[Any, Any]:
         if base is None:
@@ -147,7 +149,7 @@ class LayerCoder:
     def _code(self, values: Sequence[Bits], base: Any, ids: Any, draft: Draft) -> list[bytes]:
         base, ids = self._side(len(values[0]), base, ids)
         return [
-            coder.encode(self._gather(values, group), base, ids, self._gather_draft(draft, group, self._scale))
+            coder.encode(self._gather(values, group), base, ids, self._near(draft, group))
             for group, coder in zip(self.groups, self._coders, strict=True)
         ]
 
@@ -177,17 +179,14 @@ class LayerCoder:
             coder.refresh_inverse()
         return values
 
-    def _decode_groups(
-        self, payload: bytes, mode: int, tokens: int, base: Any, ids: Any, draft: Draft
-    ) -> list[Bits]:
+    def _decode_groups(self, payload: bytes, mode: int, tokens: int, base: Any, ids: Any, draft: Draft) -> list[Bits]:
         base, ids = self._side(tokens, base, ids)
         count = len(self.groups)
         lengths = struct.unpack(f"<{count}I", payload[3 : 3 + 4 * count].ljust(4 * count, b"\0"))
         at = 3 + 4 * count
         values: list[Bits] = [np.empty((tokens, c), self._unsigned.newbyteorder("=")) for c in self.channels]
         for group, coder, length in zip(self.groups, self._coders, lengths, strict=True):
-            drafted = self._gather_draft(draft, group, self._scale)
-            rows = coder.decode(payload[at : at + length], tokens, base, ids, drafted)
+            rows = coder.decode(payload[at : at + length], tokens, base, ids, self._near(draft, group))
             for part, start in zip(values, self._starts, strict=True):
                 restore(rows, self._plain.raw, self._sign, group.column_of, start, part)
             at += length

@@ -153,8 +153,8 @@ class Softened:
                 self.variance = F(0.5) * (left * left + total(left * left) / count)
             v = self.variance
             q = left * left / (v + noise + TINY)
-            energy = total(np.where(CLIP < q, CLIP, q)) / count
-            energy = F(0.05) if energy < F(0.05) else CLIP if CLIP < energy else energy
+            energy = total(np.where(q > CLIP, CLIP, q)) / count
+            energy = F(0.05) if energy < F(0.05) else CLIP if energy > CLIP else energy
             floor = noise * F(1 / 64)
             signal = energy * np.where(floor > v, floor, v)
             share = signal / (signal + noise + TINY)
@@ -175,9 +175,7 @@ def total(terms: Row) -> np.float32:
     return out
 
 
-def base_columns(
-    alphabet: Alphabet, streams: list[Stream], rows: list[list[int]], draft: Row | None = None
-) -> Row:
+def base_columns(alphabet: Alphabet, streams: list[Stream], rows: list[list[int]], draft: Row | None = None) -> Row:
     """Section 13.4: what another unit's prediction gets of these rows of values, all streams' channels joined."""
     groups = groups_of(streams)
     angles = [Angles(group) for group in groups]
