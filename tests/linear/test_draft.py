@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +13,10 @@ from kvzip.container.unit import Unit
 from kvzip.dtypes import DTYPES
 from kvzip.linear.settings import LEVELS, Settings, drafted
 
-from .made import DRAFTS, SETTINGS, SPOILS, TYPES, Layer, encoded, junk
+from .made import DRAFTS, SETTINGS, SPOILS, TYPES, Layer, digests, encoded, junk
 from .test_layer import SHAPES, check
+
+WITHOUT = "877b44e2f98a6bdfffca3c66e8d3dc83026159c89c71b7ebd3e5e58cbf8b9cc4"
 
 
 def size(layer, chosen=SETTINGS["two"]):
@@ -99,6 +103,12 @@ def test_a_draft_that_was_exact_at_first(dtype, tokens):
     for x, y in zip(layer.draft, layer.numbers(), strict=True):
         x[:tokens] = y[:tokens]
     assert size(layer, chosen) < 1.1 * near
+
+
+def test_without_a_draft_nothing_changed():
+    """Payloads, columns and what junk decodes to are those of the coder before there were drafts."""
+    lines = [line for line in digests() if not line.startswith("coarse")]
+    assert hashlib.sha256("\n".join(lines).encode()).hexdigest() == WITHOUT
 
 
 def test_a_draft_of_nothing_changes_little():
