@@ -22,8 +22,10 @@ from kvzip.linear.state import (
     DELTA_TWO,
     KEEP,
     KEEP_TWO,
+    LEAST_SPREAD,
     LIMIT,
     OWN,
+    SPREAD_FLOOR,
     STRANGE,
     TOKEN,
     USUAL,
@@ -34,7 +36,6 @@ START = 16
 ONE = np.float32(1.0)
 ZERO = np.float32(0.0)
 BASE_CLIP = np.float32(32.0)
-LEAST_SPREAD = np.float32(1e-6)  # of the greatest one
 
 
 @borrowing
@@ -47,9 +48,13 @@ def normalise_base(y, base, row, count, centre, inverse, stride):  # type: ignor
 
 
 @borrowing
-def spreads(rows, count, centre, inverse):  # type: ignore[no-untyped-def]
-    """Means and inverse deviations of columns over rows 1 to START - 1, in double precision."""
-    greatest = 0.0
+def spreads(rows, blurs, floor, least, count, centre, inverse):  # type: ignore[no-untyped-def]
+    """Means and inverse deviations of columns over rows 1 to START - 1, in double precision.
+
+    ``blurs`` are sums of the variances of what is not known of them. The least deviation is ``least`` of the greatest
+    one, or of ``floor``.
+    """
+    greatest = np.float64(floor)
     for j in range(count):
         mean = 0.0
         for t in range(1, START):
@@ -61,10 +66,10 @@ def spreads(rows, count, centre, inverse):  # type: ignore[no-untyped-def]
             v = np.float64(rows[t, j])
             square += (v - mean) * (v - mean) if abs(v) < 3e38 else 0.0
         centre[j] = mean
-        inverse[j] = np.sqrt(square / (START - 1))
+        inverse[j] = np.sqrt((square + np.float64(blurs[j])) / (START - 1))
         greatest = max(greatest, inverse[j])
     for j in range(count):
-        inverse[j] = 1.0 / max(inverse[j], greatest * LEAST_SPREAD, 1e-30)
+        inverse[j] = 1.0 / max(inverse[j], greatest * np.float64(least), 1e-30)
 
 
 @borrowing
@@ -77,8 +82,8 @@ def replay(one, two, cols, work):  # type: ignore[no-untyped-def]
     history, base_history, means, devs, keep_y = work.history, work.base_history, work.means, work.devs, work.spare
     centres, inverses = work.centres, work.inverses
     base_count = len(centres)
-    spreads(base_history, base_count, centres, inverses)
-    spreads(history, own, means, devs)
+    spreads(base_history, work.sharp, real[SPREAD_FLOOR], real[LEAST_SPREAD], base_count, centres, inverses)
+    spreads(history, work.blurs, real[SPREAD_FLOOR], real[LEAST_SPREAD], own, means, devs)
     for o in range(own):
         cols.centre[o] = np.float32(means[o])
         cols.inverse[o] = np.float32(devs[o])
@@ -124,7 +129,8 @@ def begin_again(one, two, cols, memory, work):  # type: ignore[no-untyped-def]
         forget(two, real[DELTA_TWO])
     for o in range(whole[OWN]):
         cols.centre[o] = cols.spread[o] = cols.scale[o] = cols.other[o] = cols.shift[o] = ZERO
-        cols.variance[o] = cols.cross[o] = ZERO
+        cols.variance[o] = real[SPREAD_FLOOR] * real[SPREAD_FLOOR]
+        cols.cross[o] = ZERO
         cols.inverse[o] = ONE
         memory.factor[o] = ONE
     for slot in range(len(memory.tags)):
@@ -135,10 +141,11 @@ def begin_again(one, two, cols, memory, work):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def warm_up(cols, history, t, own):  # type: ignore[no-untyped-def]
+def warm_up(cols, history, blurs, t, own):  # type: ignore[no-untyped-def]
     """Means of the tokens so far, as long as there is no recursion."""
     for o in range(own):
         history[t, o] = cols.value[o]
+        blurs[o] = blurs[o] + cols.blur[o] if t > 1 else cols.blur[o]  # of tokens 1 to START - 1
         mean = cols.shift[o]
         cols.shift[o] = mean + (cols.value[o] - mean) / np.float32(t + 1)
 

@@ -5,8 +5,12 @@ come a few tiles of the block before, which nothing here waits for: they fill th
 found.
 
 ``place`` is (first column, first own column, ``back``: how far the second recursion's columns lie before the first
-one's, where the token's row of ``draft`` starts, whether values are ``coarse``); ``tiles`` is (diagonal, diagonal of the second, rest, rest of the second, tiles of the rest); ``flow`` is
-(energy, values coded of this token, state, other lane's state, next word, next symbol).
+one's, where the token's row of ``draft`` starts, whether values are ``coarse``); ``tiles`` is (diagonal, diagonal of
+the second, rest, rest of the second, tiles of the rest); ``flow`` is (energy, values coded of this token, state,
+other lane's state, next word, next symbol).
+
+A value is coded as it is, with the draft's number added to what is expected of it; all else knows only what the draft
+leaves of it. Where values are coarse, that is what it was on average before it was rounded.
 """
 
 from __future__ import annotations

@@ -14,6 +14,13 @@ from numpy.typing import NDArray
 from kvzip.coder.jit import kernel
 from kvzip.linear.panel import SIDE
 
+RATE = np.float32(1 / 150)
+CLIP = np.float32(20.0)
+LEAST = np.float32(1e-30)
+FLOOR = np.float32(1 / 64)
+LEAST_ENERGY = np.float32(0.05)
+ONE = np.float32(1.0)
+ZERO = np.float32(0.0)
 MOST_OWN = 512  # columns of a group, unless a single head has more
 
 
@@ -102,6 +109,39 @@ def make_groups(kinds: Sequence[str], channels: Sequence[int], ropes: Sequence[R
         groups[-1] += head
         width += more
     return [_group(group, sum(channels)) for group in groups]
+
+
+@kernel
+def soften(left, noise, variance, tokens, count):  # type: ignore[no-untyped-def]
+    """What a draft left of coarse values (tokens, own), made what it probably was before they were rounded.
+
+    ``noise`` is the variance of their rounding errors. What was there is taken to be normal, of ``variance`` (own)
+    times the token's energy, which is that of all its ``count`` columns; the variance follows. ``tokens`` of the
+    group came before.
+    """
+    own = left.shape[1]
+    for t in range(left.shape[0]):
+        if tokens + t == 0:
+            total = ZERO
+            for o in range(own):
+                total += left[0, o] * left[0, o]
+            for o in range(own):
+                variance[o] = np.float32(0.5) * (left[0, o] * left[0, o] + total / np.float32(count))
+        total = ZERO
+        for o in range(own):
+            r = left[t, o]
+            total += min(r * r / (variance[o] + noise[t, o] + LEAST), CLIP)
+        energy = min(max(total / np.float32(count), LEAST_ENERGY), CLIP)
+        rate = max(ONE / np.float32(tokens + t + 2), RATE)
+        for o in range(own):
+            v = energy * max(variance[o], noise[t, o] * FLOOR)
+            w = v / (v + noise[t, o] + LEAST)
+            r = left[t, o] * w
+            q = (r * r + v * (ONE - w)) / energy
+            left[t, o] = r
+            if tokens + t >= 16:
+                q = min(q, CLIP * variance[o])
+            variance[o] += (q - variance[o]) * rate
 
 
 @kernel

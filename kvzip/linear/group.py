@@ -24,6 +24,8 @@ from kvzip.linear.symbols import Alphabet
 Draft = NDArray[np.float32] | None
 """(tokens, own columns) of numbers that values are coded relative to, scaled as the values are."""
 
+LEAST_SPREAD = 1e-6  # of a column, of the greatest one
+DRAFTED_SPREAD = 1 / 256  # the first tokens may be equal to a draft, and others not
 FIRST_ADAPT = 8  # the token after which the distributions adapt for the first time
 
 
@@ -86,6 +88,8 @@ def _work(group: Group, count: int, whole: list[Any], real: list[float], setting
         kind_of=group.kind_of,
         history=np.zeros((START, own), np.float32),
         base_history=np.zeros((START, count), np.float32),
+        blurs=_floats(own),
+        sharp=_floats(count),
         centres=np.zeros(count),
         inverses=np.zeros(count),
         angle=np.tile(np.array([1.0, 0.0]), (group.pairs, 1)),
@@ -108,7 +112,14 @@ class GroupCoder:
     """Codes the columns of one group, token after token."""
 
     def __init__(
-        self, group: Group, alphabet: Alphabet, base_columns: int, settings: Settings, variance: float, measure: bool
+        self,
+        group: Group,
+        alphabet: Alphabet,
+        base_columns: int,
+        settings: Settings,
+        variance: float,
+        drafted: bool,
+        measure: bool,
     ) -> None:
         own = len(group.source)
         self.own = own
@@ -131,7 +142,8 @@ class GroupCoder:
         whole = [blocks, base_blocks, limit, back, both, group.pairs, own, settings.repeats, stride,
                  settings.count_every, measure, settings.coarse]  # fmt: skip
         real = [settings.keep_base if count else settings.keep, settings.weight_floor, settings.weight_ceiling,
-                settings.rate, settings.keep, settings.surprise, 0.0, delta, settings.delta]  # fmt: skip
+                settings.rate, settings.keep, settings.surprise, 0.0, delta, settings.delta,
+                DRAFTED_SPREAD if drafted else LEAST_SPREAD, drafted * variance**0.5]  # fmt: skip
         self.work = _work(group, count, whole, real, settings)
         self.nothing = _floats(own)  # a draft that says nothing, the same for every token
         self.starts = self.freqs = np.empty(0, np.uint32)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.dtypes import Dtype
-from kvzip.linear.columns import Group, Rope, make_groups, unrotate
+from kvzip.linear.columns import Group, Rope, make_groups, soften, unrotate
 from kvzip.linear.group import GroupCoder
 from kvzip.linear.settings import Settings
 from kvzip.linear.symbols import alphabet, arrange, choose_scale, restore, typical_exponent
@@ -32,6 +32,7 @@ Bits = NDArray[np.unsignedinteger[Any]]
 Draft = Sequence[NDArray[np.float32]] | None
 """For each stream (tokens, channels) of finite numbers, in the order of the values."""
 
+FINER = 6  # bits below a value's last one: no residual is expected to be smaller, were the draft exact so far
 MOST_DRAFT = np.float32(1e18)  # as with values, squares must not overflow
 
 
@@ -58,18 +59,20 @@ class LayerCoder:
         self._coders: list[GroupCoder] = []
         self._start: tuple[int, int] | None = None  # scale and exponent
         self._angles = [np.tile(np.array([1.0, 0.0]), (group.pairs, 1)) for group in self.groups]
+        self._variances = [np.zeros(len(group.source), np.float32) for group in self.groups]
+        self._softened = 0  # tokens
         self._plain = alphabet(dtype, 0)
         self._sign = 1 << (self._plain.width - 1)
         self._starts = [sum(self.channels[:i]) for i in range(len(self.channels))]
         self._unsigned = np.dtype(f"<u{dtype.bits // 8}")
 
-    def _begin(self, scale: int, exponent: int) -> tuple[int, int]:
+    def _begin(self, scale: int, exponent: int, drafted: bool) -> tuple[int, int]:
         if self._start is None:
             self._start = max(-120, min(120, scale)), max(-30, min(30, exponent))
             letters = alphabet(self.dtype, self._start[0])
             variance = 4.0 ** self._start[1]
             self._coders = [
-                GroupCoder(group, letters, self.base_columns, self.settings, variance, self.measure)
+                GroupCoder(group, letters, self.base_columns, self.settings, variance, drafted, self.measure)
                 for group in self.groups
             ]
         return self._start
@@ -86,17 +89,19 @@ class LayerCoder:
             arrange(np.ascontiguousarray(part), self._plain.raw, self._sign, group.column_of, start, rows)
         return rows
 
-    def _gather_draft(self, draft: Draft, group: Group, scale: int) -> NDArray[np.float32] | None:
+    def _gather_draft(self, draft: Sequence[NDArray[np.float32]], group: Group, scale: int) -> NDArray[np.float32]:
         """A draft's numbers in a group's columns, multiplied by ``2^scale``."""
-        if draft is None:
-            return None
         rows = np.zeros((len(draft[0]), len(group.source)), np.float32)
         own = group.source >= 0
         whole = np.concatenate([np.asarray(part, np.float32) for part in draft], axis=1)
         rows[:, own] = whole[:, group.source[own]]
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             rows *= np.float32(2.0**scale)
-        return np.clip(rows, -MOST_DRAFT, MOST_DRAFT, out=rows)
+        np.clip(rows, -MOST_DRAFT, MOST_DRAFT, out=rows)
+        return rows
+
+    def _near(self, draft: Draft, group: Group) -> NDArray[np.float32] | None:
+        return None if draft is None else self._gather_draft(draft, group, self._scale)
 
     def _side(self, tokens: int, base: Any, ids: Any) -> tuple[Any, Any]:
         if base is None:
@@ -114,7 +119,7 @@ class LayerCoder:
     ) -> bytes:
         """Code the next tokens: one (tokens, channels) array of bits for each stream."""
         tokens = len(values[0])
-        start = self._start or self._begin(*self._choose_start(values, draft))
+        start = self._start or self._begin(*self._choose_start(values, draft), draft is not None)
         parts = self._code(values, base, ids, draft)
         head = struct.pack(f"<{len(parts)}I", *map(len, parts))
         mode = CODED
@@ -135,17 +140,16 @@ class LayerCoder:
         if draft is None:
             return scale, exponent
         letters = alphabet(self.dtype, scale)
-        with np.errstate(invalid="ignore"):
-            left = [
-                letters.values[self._gather(values, group)] - self._gather_draft(draft, group, scale)
-                for group in self.groups
-            ]
-        return scale, typical_exponent(np.concatenate(left, axis=1), -30)
+        left = [
+            letters.values[self._gather(values, group)] - self._gather_draft(draft, group, scale)
+            for group in self.groups
+        ]
+        return scale, max(typical_exponent(np.concatenate(left, axis=1), -30), exponent - letters.mantissa - FINER)
 
     def _code(self, values: Sequence[Bits], base: Any, ids: Any, draft: Draft) -> list[bytes]:
         base, ids = self._side(len(values[0]), base, ids)
         return [
-            coder.encode(self._gather(values, group), base, ids, self._gather_draft(draft, group, self._scale))
+            coder.encode(self._gather(values, group), base, ids, self._near(draft, group))
             for group, coder in zip(self.groups, self._coders, strict=True)
         ]
 
@@ -160,7 +164,7 @@ class LayerCoder:
         """The next tokens. A payload that ``encode`` did not make gives some values or other, never an error."""
         payload = bytes(payload)
         mode, scale, exponent = struct.unpack("<Bbb", payload[:3].ljust(3, b"\0"))
-        self._begin(scale, exponent)
+        self._begin(scale, exponent, draft is not None)
         if mode != PLAIN:
             return self._decode_groups(payload, mode, tokens, base, ids, draft)
         at = 3
@@ -182,8 +186,7 @@ class LayerCoder:
         at = 3 + 4 * count
         values: list[Bits] = [np.empty((tokens, c), self._unsigned.newbyteorder("=")) for c in self.channels]
         for group, coder, length in zip(self.groups, self._coders, lengths, strict=True):
-            drafted = self._gather_draft(draft, group, self._scale)
-            rows = coder.decode(payload[at : at + length], tokens, base, ids, drafted)
+            rows = coder.decode(payload[at : at + length], tokens, base, ids, self._near(draft, group))
             for part, start in zip(values, self._starts, strict=True):
                 restore(rows, self._plain.raw, self._sign, group.column_of, start, part)
             at += length
@@ -226,11 +229,26 @@ class LayerCoder:
         With a draft they are what it leaves of both.
         """
         parts = []
-        for group, angle in zip(self.groups, self._angles, strict=True):
-            floats = self._plain.values[self._gather(values, group)]
+        for group, angle, variance in zip(self.groups, self._angles, self._variances, strict=True):
+            k = self._gather(values, group)
+            floats = self._plain.values[k]
             if draft is not None:
-                floats = floats - self._gather_draft(draft, group, 0)
+                floats = self._left_of(floats, k, group, variance, self._gather_draft(draft, group, 0))
             out = np.empty_like(floats)
             unrotate(floats, group.pairs, angle, group.turn, out)
             parts.append(out[:, group.source >= 0])
+        self._softened += len(values[0])
         return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+    def _left_of(self, floats: Any, k: Any, group: Group, variance: Any, draft: Any) -> NDArray[np.float32]:
+        """What a draft leaves of values, which rounding to 8 bits made coarse."""
+        left: NDArray[np.float32] = floats - draft
+        if self._plain.width > 8:
+            return left
+        half = np.minimum(floats - self._plain.edges[k], self._plain.edges[1:][k] - floats)
+        noise = half * half / np.float32(3.0)
+        wild = ~(np.abs(left) < MOST_DRAFT)
+        wild[:, group.source < 0] = True
+        left[wild] = noise[wild] = 0.0
+        soften(left, noise, variance, self._softened, np.count_nonzero(group.source >= 0))
+        return left

@@ -43,6 +43,7 @@ from kvzip.linear.state import (
     RATE,
     REPEATS,
     SIGN,
+    SPREAD_FLOOR,
     STRANGE,
     STRIDE,
     SURPRISE,
@@ -54,6 +55,7 @@ from kvzip.linear.state import (
 from kvzip.linear.sweep import restart, start_of, sweep_known
 
 PATIENCE = 4  # tokens with mostly absurd values after which all begins again
+LOST = np.float32(16.0)  # energy of a token whose draft is not what it was: nearly all values are clipped
 COUNT_ALL = 256  # tokens whose quantiles are all counted
 ADAPT_EVERY = np.int64(64)  # tokens between two adaptations, fewer at first
 USUAL_RATE = np.float32(0.02)
@@ -176,7 +178,7 @@ def learn(one, two, cols, memory, work, base, t, token, known, energy):  # type:
     if token[0] < START:
         for j in range(len(work.centres)):
             work.base_history[token[0], j] = base[t, j * whole[STRIDE]]
-        warm_up(cols, work.history, token[0], own)
+        warm_up(cols, work.history, work.blurs, token[0], own)
         if token[0] == START - 1:
             replay(one, two, cols, work)
         return True
@@ -194,11 +196,12 @@ def learn(one, two, cols, memory, work, base, t, token, known, energy):  # type:
 
 
 @borrowing
-def keep_time(one, two, cols, sym, memory, work, token, sound, decoding):  # type: ignore[no-untyped-def]
+def keep_time(one, two, cols, sym, memory, work, token, sound, energy, decoding):  # type: ignore[no-untyped-def]
     """Count the token; begin again where nothing fits; adapt the distributions when it is time."""
     counters = work.counters
     counters[TOKEN] = token[0] + 1
-    strange = 2 * sym.shape[ABSURDITIES] > work.whole[OWN] and token[0] >= START
+    lost = work.real[SPREAD_FLOOR] > ZERO and energy > LOST
+    strange = (lost or 2 * sym.shape[ABSURDITIES] > work.whole[OWN]) and token[0] >= START
     counters[STRANGE] = counters[STRANGE] + 1 if strange else 0
     sym.shape[ABSURDITIES] = 0
     if counters[STRANGE] == PATIENCE or not sound:
@@ -245,5 +248,5 @@ def run(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         note_runs(k, t * own, sym.last, sym.run, own, sym.shape[SIGN])
         sound = learn(one, two, cols, memory, work, base, t, token, known, energy)
-        keep_time(one, two, cols, sym, memory, work, token, sound, decoding)
+        keep_time(one, two, cols, sym, memory, work, token, sound, energy, decoding)
     return i

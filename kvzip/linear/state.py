@@ -74,6 +74,8 @@ class Work(NamedTuple):
     kind_of: Ints  # of each own column
     history: Floats  # own columns of the first tokens
     base_history: Floats
+    blurs: Floats  # of own columns: sums over the first tokens
+    sharp: Floats  # of the base's: zeros
     centres: NDArray[np.float64]  # of the base's columns
     inverses: NDArray[np.float64]
     angle: NDArray[np.float64]  # cosine and sine of each pair at this token
@@ -95,5 +97,7 @@ SHIFT, OFFSET, HALF, SIGN, GREATEST, ABSURDITIES = range(6)
 
 # Slots of the integer parameters of a group, of the float parameters, and of the counters.
 BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY, MEASURE, COARSE = range(12)
-KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL, DELTA, DELTA_TWO = range(9)
+KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL, DELTA, DELTA_TWO, LEAST_SPREAD, SPREAD_FLOOR = (
+    range(11)
+)
 TOKEN, NEXT_ADAPT, STRANGE, CLOCK = range(4)

@@ -13,6 +13,7 @@ from kvzip.dtypes import DTYPES
 from kvzip.linear.columns import Rope
 from kvzip.linear.layer import LayerCoder
 from kvzip.linear.settings import Settings
+from kvzip.linear.symbols import alphabet, arrange
 
 TYPES = ("BF16", "F16", "F32", "F8_E4M3", "F8_E5M2")
 SETTINGS = {
@@ -22,6 +23,7 @@ SETTINGS = {
     "two": Settings(most_base=384, two=True),
     "clash": Settings(most_base=20, two=True, slots=3),
     "plain": Settings(repeats=False),
+    "coarse": Settings(most_base=48, two=True, coarse=True),
 }
 
 
@@ -64,6 +66,7 @@ class Layer:
         x += 0.1 * rng.normal(size=x.shape)
         self.base = (x[:, np.arange(base) % x.shape[1]] + 0.1).astype(np.float32) if base else None
         self.streams = []
+        self.draft = None
         for stream, turn in zip(np.split(x, np.cumsum(self.channels)[:-1], axis=1), self.ropes, strict=True):
             if turn is not None:
                 angle = np.arange(tokens)[:, None] * np.arctan2(turn.sin, turn.cos)
@@ -97,21 +100,50 @@ class Layer:
                 x[:] = bits_of(rng.normal(size=x.shape) * 2.0**-60, self.dtype)
         return self
 
+    def numbers(self):
+        """What the bits stand for, 0 where they are no finite numbers."""
+        letters = alphabet(DTYPES[self.dtype], 0)
+        out = []
+        for x in self.streams:
+            k = np.empty(x.shape, np.uint16)
+            arrange(x, letters.raw, len(letters.values) // 2, np.arange(x.shape[1]), 0, k)
+            out.append(np.nan_to_num(letters.values[k], posinf=0, neginf=0))
+        return out
+
+    def drafted(self, how="near", seed=0):
+        """The layer with a draft: its numbers with errors, or something else altogether."""
+        rng = np.random.default_rng(seed)
+        self.draft = self.numbers()
+        for x in self.draft:
+            if how == "near":
+                x += (0.01 * rng.normal(size=x.shape)).astype(np.float32)
+            elif how == "first":
+                x[24:] += (0.01 * rng.normal(size=x[24:].shape)).astype(np.float32)
+            elif how == "junk":
+                x[:] = rng.normal(size=x.shape) * 10.0 ** rng.integers(-30, 30, x.shape)
+            elif how == "bits":
+                x[:] = rng.integers(0, 1 << 32, x.shape, np.uint32).view(np.float32)
+            elif how == "greatest":
+                x[:] = np.float32(3.4e38)
+        return self
+
     def coder(self, settings):
         width = self.base.shape[1] if self.base is not None else 0
         return LayerCoder(DTYPES[self.dtype], self.kinds, self.channels, self.ropes, width, settings)
 
     def blocks(self, steps=()):
-        """(streams, base, ids) of successive blocks, ``steps`` tokens each, then all that is left."""
+        """(streams, base, ids, draft) of successive blocks, ``steps`` tokens each, then all that is left."""
         start = 0
         for step in [*steps, self.tokens]:
             cut = slice(start, min(start + step, self.tokens))
             if cut.start < cut.stop:
                 base = self.base[cut] if self.base is not None else None
-                yield [x[cut] for x in self.streams], base, self.ids[cut] if self.ids is not None else None
+                draft = [x[cut] for x in self.draft] if self.draft is not None else None
+                yield [x[cut] for x in self.streams], base, self.ids[cut] if self.ids is not None else None, draft
             start = cut.stop
 
 
+DRAFTS = ("near", "exact", "first", "junk", "bits", "greatest")
 SPOILS = ("", "noise", "zeros", "all zeros", "constants", "no numbers", "jump", "tiny")
 
 
@@ -130,9 +162,12 @@ def digests(tokens=44):
     """A line for each of some layers: what they are coded as, and what junk decodes to."""
     for number, (name, settings) in enumerate(SETTINGS.items()):
         dtype, how = (("BF16", "no numbers"), ("BF16", ""), ("F8_E5M2", "constants"))[number % 3]
+        dtype = "F8_E4M3" if name == "coarse" else dtype
         layer = Layer(dtype, (18,), (7,), tokens, base=20 if settings.most_base else 0).spoil(how)
+        if name == "coarse":
+            layer.drafted()
         digest = hashlib.sha256()
-        for part in [*encoded(layer, settings, (17,)), layer.coder(settings).columns(layer.streams)]:
+        for part in [*encoded(layer, settings, (17,)), layer.coder(settings).columns(layer.streams, layer.draft)]:
             digest.update(part)
         (whole,) = layer.blocks()
         for part in layer.coder(settings).decode(junk(layer), tokens, *whole[1:]):

@@ -14,8 +14,8 @@ def check(layer, settings, steps=()):
     """The sizes of the payloads, once they were decoded."""
     payloads = encoded(layer, settings, steps)
     coder = layer.coder(settings)
-    for payload, (streams, base, ids) in zip(payloads, layer.blocks(steps), strict=True):
-        restored = coder.decode(payload, len(streams[0]), base, ids)
+    for payload, (streams, *around) in zip(payloads, layer.blocks(steps), strict=True):
+        restored = coder.decode(payload, len(streams[0]), *around)
         for before, after in zip(streams, restored, strict=True):
             np.testing.assert_array_equal(before, after, strict=True)
         assert len(payload) <= 3 + sum(x.nbytes for x in streams)
@@ -93,7 +93,7 @@ def test_columns_go_on():
     layer = Layer(keys=(33, 16), values=(16, 16), tokens=80)
     whole = layer.coder(SETTINGS["alone"]).columns(layer.streams)
     coder = layer.coder(SETTINGS["alone"])
-    parts = [coder.columns(streams) for streams, _, _ in layer.blocks((30, 1))]
+    parts = [coder.columns(streams) for streams, *_ in layer.blocks((30, 1))]
     np.testing.assert_array_equal(whole, np.concatenate(parts))
     assert whole.shape == (80, coder.columns_out)
 

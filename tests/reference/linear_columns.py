@@ -14,6 +14,8 @@ F = np.float32
 SIDE = 16
 MOST_OWN = 512
 FAR = float(F(1e30))
+TINY = F(1e-30)
+CLIP = F(20)
 E4M3 = 8
 
 
@@ -135,16 +137,65 @@ class Angles:
         return self.state[0].astype(F), self.state[1].astype(F)
 
 
-def base_columns(alphabet: Alphabet, streams: list[Stream], rows: list[list[int]]) -> Row:
+class Softened:
+    """Section 13.4: what a draft left of a group's values of 8 bits, token after token."""
+
+    def __init__(self) -> None:
+        self.variance: Row | None = None
+        self.tokens = 0
+
+    def next(self, left: Row, noise: Row) -> Row:
+        with np.errstate(all="ignore"):
+            ordinary = abs(left) < F(1e18)
+            left, noise = np.where(ordinary, left, F(0)), np.where(ordinary, noise, F(0))
+            count = F(len(left))
+            if self.variance is None:
+                self.variance = F(0.5) * (left * left + total(left * left) / count)
+            v = self.variance
+            q = left * left / (v + noise + TINY)
+            energy = total(np.where(q > CLIP, CLIP, q)) / count
+            energy = F(0.05) if energy < F(0.05) else CLIP if energy > CLIP else energy
+            floor = noise * F(1 / 64)
+            signal = energy * np.where(floor > v, floor, v)
+            share = signal / (signal + noise + TINY)
+            left = left * share
+            q = (left * left + signal * (F(1) - share)) / energy
+            if self.tokens >= SIDE:
+                q = np.where(CLIP * v < q, CLIP * v, q)
+            rate = max(F(1) / F(self.tokens + 2), F(1 / 150))
+            self.variance = v + (q - v) * rate
+            self.tokens += 1
+            return left
+
+
+def total(terms: Row) -> np.float32:
+    out = F(0)
+    for term in terms:
+        out = out + term
+    return out
+
+
+def base_columns(alphabet: Alphabet, streams: list[Stream], rows: list[list[int]], draft: Row | None = None) -> Row:
     """Section 13.4: what another unit's prediction gets of these rows of values, all streams' channels joined."""
     groups = groups_of(streams)
     angles = [Angles(group) for group in groups]
+    softened = [Softened() for _ in groups]
     out = []
-    for row in rows:
-        numbers = alphabet.values[[alphabet.k_of(value) for value in row]]
+    for t, row in enumerate(rows):
+        ks = np.array([alphabet.k_of(value) for value in row])
+        numbers = alphabet.values[ks]
+        below, above = numbers - alphabet.edges[ks], alphabet.edges[ks + 1] - numbers
+        half = np.where(above < below, above, below)
+        if draft is not None:
+            with np.errstate(all="ignore"):
+                numbers = numbers - np.clip(draft[t], F(-1e18), F(1e18))
+                noise = half * half / F(3)
         line: list[np.float32] = []
-        for group, angle in zip(groups, angles, strict=True):
+        for group, angle, soft in zip(groups, angles, softened, strict=True):
             c, s = angle.next()
+            if draft is not None and alphabet.width == 8:
+                own = [channel for channel in group.source if channel >= 0]
+                numbers[own] = soft.next(numbers[own], noise[own])
             own = np.array([numbers[channel] if channel >= 0 else F(0) for channel in group.source], F)
             a, b = own[0 : 2 * group.pairs : 2].copy(), own[1 : 2 * group.pairs : 2].copy()
             own[0 : 2 * group.pairs : 2] = c * a + s * b

@@ -16,7 +16,9 @@ CONSTANT = np.eye(1, SIDE, dtype=F)[0]
 class GroupDecoder:
     """What a group has learnt."""
 
-    def __init__(self, group: Group, alphabet: Alphabet, base: int, settings: Settings, exponent: int) -> None:
+    def __init__(
+        self, group: Group, alphabet: Alphabet, base: int, settings: Settings, exponent: int, drafted: bool = False
+    ) -> None:
         self.group, self.alphabet, self.settings = group, alphabet, settings
         self.stride = -(-base // settings.most_base) if base and settings.most_base else 1
         self.base = -(-base // self.stride) if settings.most_base else 0
@@ -34,7 +36,9 @@ class GroupDecoder:
         self.angles = Angles(group)
         self.y = zeros(columns)
         self.residual, self.value, self.mixed = (zeros(group.own) for _ in range(3))
+        self.blur, self.twist = zeros(group.own), zeros(group.own)
         self.strange = self.absurd = 0
+        self.floor = 2.0**exponent if drafted else 0.0
         self._begin(4.0**exponent)
 
     def _begin(self, variance: float) -> None:
@@ -47,9 +51,10 @@ class GroupDecoder:
         self.base_history: list[Row] = []
         self.usual = ZERO
 
-    def decode(self, lanes: Lanes | None, base: Row, name: int, row: list[int]) -> None:
+    def decode(self, lanes: Lanes | None, base: Row, name: int, draft: Row, row: list[int]) -> None:
         """One token. ``row`` is of ordered integers: filled in, or known where there are no lanes."""
         with np.errstate(all="ignore"):
+            self.draft = draft
             chosen = base[:: self.stride][: self.base]
             self.symbols.counted = self.token < 256 or self.token % self.settings.count_every == 0
             self._expect(chosen, name)
@@ -110,10 +115,7 @@ class GroupDecoder:
         for q in range(block.count // 2 if block.paired else block.count):
             step = 2 if block.paired else 4
             loud = np.sqrt(most(before[max(q - 1, 0) // step * step], FLOOR))
-            if block.paired:
-                self._pair(block, q, ONE / loud, lanes, row)
-            else:
-                self._single(block, q, ONE / loud, lanes, row)
+            (self._pair if block.paired else self._single)(block, q, loud, lanes, row)
             before.append(self.energy)
         residual = self.one.n[self.first :][own] * self.spread[own]
         if mixing:
@@ -151,47 +153,66 @@ class GroupDecoder:
         mean = self.scale[o] * self.one.p[self.first + o] + self.shift[o]
         return mean + self.other[o] * self.second.p[SIDE + o] if self.two else mean
 
-    def _single(self, block: ColumnBlock, q: int, quiet: np.float32, lanes: Lanes | None, row: list[int]) -> None:
+    def _single(self, block: ColumnBlock, q: int, loud: np.float32, lanes: Lanes | None, row: list[int]) -> None:
         o = block.first + q
-        m = self._mean(o)
-        row[o] = self.symbols.decode(lanes, o, block.kind, m, self.scales.precision[o] * quiet, row[o])
-        v = self.alphabet.values[row[o]]
-        z = (v - m) * self.scales.precision[o]
+        m, d = self._mean(o), self.draft[o]
+        deviation, precision = self.scales.deviation[o] * loud, self.scales.precision[o] * (ONE / loud)
+        row[o] = self.symbols.decode(lanes, o, block.kind, m + d, precision, row[o])
+        v, u = self.alphabet.values[row[o]] - d, ZERO
+        r = v - m
+        if self.settings.coarse:
+            r, u = self.symbols.narrow(row[o], block.kind, m + d, deviation, precision, r)
+            v = m + r
+        z = r * self.scales.precision[o]
         y = (v - self.centre[o]) * self.inverse[o]
         if not abs(y) < F(1e4):
-            y, v, z = self.one.p[self.first + o], m, ONE
+            y, v, z, u = self.one.p[self.first + o], m, ONE, ZERO
             self.absurd += 1
-        self.residual[o], self.value[o] = v - m, v
+        self.residual[o], self.value[o], self.blur[o] = v - m, v, u
         self._settle(o, y)
-        self._heed(z)
+        self._heed(z * z + u * self.scales.precision[o] * self.scales.precision[o])
 
-    def _pair(self, block: ColumnBlock, q: int, quiet: np.float32, lanes: Lanes | None, row: list[int]) -> None:
+    def _pair(self, block: ColumnBlock, q: int, loud: np.float32, lanes: Lanes | None, row: list[int]) -> None:
         o = block.first + 2 * q
-        c, s = self.cos[o // 2], self.sin[o // 2]
+        c, s, h = self.cos[o // 2], self.sin[o // 2], self.scales.slope[o // 2]
+        (d1, d2), (p1, p2), quiet = self.draft[o : o + 2], self.scales.precision[o : o + 2], ONE / loud
         ma, mb = self._mean(o), self._mean(o + 1)
         m1 = c * ma - s * mb
-        row[o] = self.symbols.decode(lanes, o, block.kind, m1, self.scales.precision[o] * quiet, row[o])
-        v1 = self.alphabet.values[row[o]]
+        row[o] = self.symbols.decode(lanes, o, block.kind, m1 + d1, p1 * quiet, row[o])
+        v1 = self.alphabet.values[row[o]] - d1
         r1 = v1 - m1
-        m2 = s * ma + c * mb + (self.scales.slope[o // 2] * r1 if abs(r1) < F(1e18) else ZERO)
-        row[o + 1] = self.symbols.decode(
-            lanes, o + 1, block.kind, m2, self.scales.precision[o + 1] * quiet, row[o + 1]
-        )
-        v2 = self.alphabet.values[row[o + 1]]
-        z1, z2 = r1 * self.scales.precision[o], (v2 - m2) * self.scales.precision[o + 1]
+        deviation, precision = self.scales.deviation[o + 1] * loud, p2 * quiet
+        u1 = u2 = ZERO
+        if self.settings.coarse:
+            first = self.scales.deviation[o] * loud
+            r1, u1 = self.symbols.narrow(row[o], block.kind, m1 + d1, first, p1 * quiet, r1)
+            v1 = m1 + r1
+            deviation = np.sqrt(deviation * deviation + h * h * u1)
+            precision = ONE / deviation
+            p2 = precision * loud
+        m2 = s * ma + c * mb + (h * r1 if abs(r1) < F(1e18) else ZERO)
+        row[o + 1] = self.symbols.decode(lanes, o + 1, block.kind, m2 + d2, precision, row[o + 1])
+        v2 = self.alphabet.values[row[o + 1]] - d2
+        r2 = v2 - m2
+        if self.settings.coarse:
+            r2, u2 = self.symbols.narrow(row[o + 1], block.kind, m2 + d2, deviation, precision, r2)
+            v2 = m2 + r2
+        z1, z2 = r1 * p1, r2 * p2
         va, vb = c * v1 + s * v2, c * v2 - s * v1
         ya = (va - self.centre[o]) * self.inverse[o]
         yb = (vb - self.centre[o + 1]) * self.inverse[o + 1]
         if not (abs(ya) < F(1e4) and abs(yb) < F(1e4)):
             ya, yb = self.one.p[self.first + o : self.first + o + 2].copy()
-            va, vb, z1, z2 = ma, mb, ONE, ONE
+            va, vb, z1, z2, u1, u2 = ma, mb, ONE, ONE, ZERO, ZERO
             self.absurd += 2
         self.residual[o], self.value[o] = va - ma, va
         self.residual[o + 1], self.value[o + 1] = vb - mb, vb
+        self.blur[o : o + 2] = c * c * u1 + s * s * u2, s * s * u1 + c * c * u2
+        self.twist[o] = c * s * (u2 - u1)
         self._settle(o, ya)
         self._settle(o + 1, yb)
-        self._heed(z1)
-        self._heed(z2)
+        self._heed(z1 * z1 + u1 * p1 * p1)
+        self._heed(z2 * z2 + u2 * p2 * p2)
 
     def _settle(self, o: int, y: np.float32) -> None:
         """Own column o is known."""
@@ -203,21 +224,22 @@ class GroupDecoder:
             self.second.n[SIDE + o] = y - self.second.p[SIDE + o]
             self.second.sweep(SIDE + o)
 
-    def _heed(self, z: np.float32) -> None:
+    def _heed(self, square: np.float32) -> None:
         self.coded += 1
         rate = F(1 / min(self.settings.energy_start + self.coded, self.settings.energy_memory))
-        self.energy = self.energy + (least(z * z, CLIP) - self.energy) * rate
+        self.energy = self.energy + (least(square, CLIP) - self.energy) * rate
 
     # After the token
 
     def _learn(self, base: Row, name: int) -> np.float32:
         if self.token == 0:
-            self.scales.begin(self.residual)
+            self.scales.begin(self.residual, self.blur)
         else:
             rate = most(ONE / F(self.token + 2), F(self.settings.rate))
-            self.scales.learn(self.residual, rate, self.energy, self.token >= START)
+            self.scales.learn(self.residual, self.blur, self.twist, rate, self.energy, self.token >= START)
         if self.token < START:
             self.history.append(self.value.copy())
+            self.blurs = self.blurs + self.blur if self.token > 1 else self.blur.copy()
             self.base_history.append(base.astype(F))
             self.shift = self.shift + (self.value - self.shift) / F(self.token + 1)
             if self.token == START - 1:
@@ -237,8 +259,9 @@ class GroupDecoder:
         return np.concatenate([CONSTANT, self.y[self.first :]]) if self.first > SIDE else self.y
 
     def _replay(self) -> None:
-        self.base_centre, self.base_inverse = spreads(self.base_history, self.base)
-        centre, inverse = spreads(self.history, self.group.own)
+        sharp = zeros(self.base)
+        self.base_centre, self.base_inverse = spreads(self.base_history, sharp, self.floor)
+        centre, inverse = spreads(self.history, self.blurs, self.floor)
         self.centre, self.inverse = centre.astype(F), inverse.astype(F)
         self.spread = ONE / self.inverse
         for t in range(1, START):
@@ -252,7 +275,8 @@ class GroupDecoder:
                 self.second.learn(self._second_y(), ONE)
 
     def _keep_time(self, load: np.float32) -> None:
-        strange = 2 * self.absurd > self.group.own and self.token >= START
+        lost = self.floor > 0 and self.energy > F(16)
+        strange = (lost or 2 * self.absurd > self.group.own) and self.token >= START
         self.strange = self.strange + 1 if strange else 0
         self.absurd = 0
         self.token += 1
@@ -261,5 +285,5 @@ class GroupDecoder:
             self.second.forget()
             self.memory.places.clear()
             self.strange = 0
-            self._begin(0.0)
+            self._begin(float(F(self.floor) * F(self.floor)))
         self.symbols.keep_time()

@@ -36,25 +36,28 @@ class Scales:
         self.slope = (cs * (va - vb) + (cc - ss) * cross) / v1
         v2 = v2 - self.slope * self.slope * v1
         deviation[self.a], deviation[self.b] = np.sqrt(v1), np.sqrt(np.where(floor > v2, floor, v2))
-        self.precision = ONE / deviation
+        self.deviation, self.precision = deviation, ONE / deviation
 
-    def begin(self, residual: Row) -> None:
+    def begin(self, residual: Row, blur: Row) -> None:
         """The first token's residuals."""
         for kind in range(2):
             total = count = ZERO
             of = self.kinds == kind
-            for r in residual[of]:
-                total, count = total + r * r, count + ONE
-            self.variance[of] = F(0.5) * (total / count + residual[of] * residual[of])
+            square = residual[of] * residual[of] + blur[of]
+            for r, b in zip(residual[of], blur[of], strict=True):
+                total, count = total + (r * r + b), count + ONE
+            self.variance[of] = F(0.5) * (total / count + square)
 
-    def learn(self, residual: Row, rate: np.float32, energy: np.float32, clipped: bool) -> None:
+    def learn(
+        self, residual: Row, blur: Row, twist: Row, rate: np.float32, energy: np.float32, clipped: bool
+    ) -> None:
         calm = ONE / most(energy, F(0.05))
         v = self.variance
-        q = residual * residual * calm
+        q = (residual * residual + blur) * calm
         if clipped:
             q = np.where(CLIP * v < q, CLIP * v, q)
         self.variance = v + (q - v) * rate
-        q = residual[self.a] * residual[self.b] * calm
+        q = (residual[self.a] * residual[self.b] + twist[self.a]) * calm
         if clipped:
             top = CLIP * np.sqrt(self.variance[self.a] * self.variance[self.b])
             q = np.where(-top > q, -top, q)
@@ -62,16 +65,16 @@ class Scales:
         self.cross = self.cross + (q - self.cross) * rate
 
 
-def spreads(rows: list[Row], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and inverse deviations of columns over the tokens 1 to 15."""
-    total, square = np.zeros(count), np.zeros(count)
+def spreads(rows: list[Row], blurs: Row, floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and inverse deviations of columns over the tokens 1 to 15; ``floor`` is above 0 with a draft."""
+    total, square = np.zeros(len(blurs)), np.zeros(len(blurs))
     wide = [row.astype(np.float64) for row in rows[1:]]
     for v in wide:
         total = total + np.where(abs(v) < 3e38, v, 0)
     centre = total / (START - 1)
     for v in wide:
         square = square + np.where(abs(v) < 3e38, (v - centre) * (v - centre), 0)
-    spread = np.sqrt(square / (START - 1))
-    floor = spread.max(initial=0) * float(F(1e-6))
+    spread = np.sqrt((square + blurs) / (START - 1))
+    floor = spread.max(initial=floor) * float(F(1 / 256 if floor > 0 else 1e-6))
     spread = np.where(floor > spread, floor, spread)
     return centre, 1 / np.where(spread < 1e-30, 1e-30, spread)

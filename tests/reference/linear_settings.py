@@ -10,7 +10,7 @@ from .reading import Bytes, require
 
 @dataclass
 class Settings:
-    """In their order, all but the last."""
+    """In their order, all but layers_back."""
 
     most_rows: int
     most_base: int
@@ -28,6 +28,7 @@ class Settings:
     energy_memory: int
     surprise: float
     count_every: int
+    coarse: bool = False
 
     @classmethod
     def read(cls, data: Bytes) -> Settings:
@@ -46,5 +47,5 @@ class Settings:
         )  # fmt: skip
         data.varint(0, 1 << 16)  # layers_back
         settings.two &= not settings.most_rows
-        data.finish()
+        settings.coarse = bool(data.flag())
         return settings

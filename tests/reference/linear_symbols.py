@@ -39,6 +39,26 @@ class Distribution:
         self.table[0] = 0
         self.table[CELLS:] = [self.top, self.top]
         self.counts = [24 * 4096] * COUNTS
+        self._integrate()
+
+    def _integrate(self) -> None:
+        """Section 13.11: D1 and D2 at every cell's lower border."""
+        self.first, self.second = [0.0], [0.0]
+        for c in range(CELLS):
+            z, mass = (c - CELLS // 2) / DEVIATION, self.table[c + 1] - self.table[c]
+            self.first.append(self.first[c] + mass * (z + 0.5 / DEVIATION))
+            self.second.append(self.second[c] + mass * (z * z + z / DEVIATION + 1 / DEVIATION / DEVIATION / 3))
+
+    def up_to(self, fine: int) -> tuple[float, float, float]:
+        """T, D1 and D2 at a position."""
+        cell, part = divmod(fine, 1 << (FINE - 6))
+        share = part / (1 << (FINE - 6))
+        if cell == CELLS:
+            return float(self.table[cell]), self.first[cell], self.second[cell]
+        mass = (self.table[cell + 1] - self.table[cell]) * share
+        z, w = (cell - CELLS // 2) / DEVIATION, share / DEVIATION
+        first = self.first[cell] + mass * (z + 0.5 * w)
+        return self.table[cell] + mass, first, self.second[cell] + mass * (z * z + z * w + w * w / 3)
 
     def count(self, low: int, high: int) -> None:
         cells = range(low >> 24, ((high - 1) >> 24) + 1)
@@ -57,6 +77,14 @@ class Distribution:
             c, part = divmod(self.table[i], 1 << 24)
             self.table[i] = min(even[c] + ((even[c + 1] - even[c]) * part >> 24), self.top)
         self.counts = [min(total, 4096 << 14) // COUNTS] * COUNTS
+        self._integrate()
+
+
+def position(edge: np.float32, mean: np.float32, precision: np.float32) -> int:
+    """Where T is read for an edge."""
+    z = (edge - mean) * precision
+    z = z if z > -REACH else -REACH  # NaN goes here
+    return int(least(z, REACH) * F(1 << FINE)) + (16 << FINE)  # towards 0
 
 
 class Lanes:
@@ -107,10 +135,7 @@ class Symbols:
                 return self.last[o]
 
         def cumulative(k: int) -> int:
-            z = (edges[k] - mean) * precision
-            z = z if z > -REACH else -REACH  # NaN goes here
-            fine = int(least(z, REACH) * F(1 << FINE)) + (16 << FINE)  # towards 0
-            cell, part = divmod(fine, 1 << (FINE - 6))
+            cell, part = divmod(position(edges[k], mean, precision), 1 << (FINE - 6))
             return table[cell] + ((table[cell + 1] - table[cell]) * part >> (FINE - 6)) + k
 
         edges, table = self.alphabet.edges, self.distributions[kind].table
@@ -124,6 +149,18 @@ class Symbols:
                     above = middle
         self._take(lanes, kind, cumulative(known), cumulative(known + 1))
         return known
+
+    def narrow(
+        self, k: int, kind: int, mean: np.float32, deviation: np.float32, precision: np.float32, r: np.float32
+    ) -> tuple[np.float32, np.float32]:
+        """Section 13.7: mean and variance of a residual, given k; ``r`` is that of the value."""
+        distribution, edges = self.distributions[kind], self.alphabet.edges
+        t0, a0, b0 = distribution.up_to(position(edges[k], mean, precision))
+        t1, a1, b1 = distribution.up_to(position(edges[k + 1], mean, precision))
+        if t1 - t0 < 1024:
+            return r * precision * deviation, F(0)
+        z = (a1 - a0) / (t1 - t0)
+        return F(z) * deviation, F(max((b1 - b0) / (t1 - t0) - z * z, 0.0)) * deviation * deviation
 
     def _take(self, lanes: Lanes | None, kind: int, low: int, high: int) -> None:
         if lanes:

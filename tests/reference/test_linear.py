@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from linear.made import SETTINGS, SPOILS, TYPES, Layer, bits_of, encoded
+from linear.made import DRAFTS, SETTINGS, SPOILS, TYPES, Layer, bits_of, encoded
 
 import kvzip
 from kvzip.blocks.codec import Chain
@@ -42,11 +42,12 @@ def compare(layer, settings, steps=()):
     """The modes of the payloads, once the reference has decoded them."""
     payloads = encoded(layer, settings, steps)
     decoder = twin(layer, settings)
-    for payload, (streams, base, ids) in zip(payloads, layer.blocks(steps), strict=True):
+    for payload, (streams, base, ids, draft) in zip(payloads, layer.blocks(steps), strict=True):
         tokens = len(streams[0])
         base = np.zeros((tokens, 0), np.float32) if base is None else base
         names = [-1] * tokens if ids is None else ids.tolist()
-        assert decoder.decode(Bytes(payload), tokens, base, names) == np.concatenate(streams, axis=1).tolist()
+        near = None if draft is None else np.concatenate(draft, axis=1)
+        assert decoder.decode(Bytes(payload), tokens, base, names, near) == np.concatenate(streams, axis=1).tolist()
     return {payload[0] for payload in payloads}
 
 
@@ -56,6 +57,30 @@ def test_any_bits(spoil):
     for dtype in TYPES:
         modes |= compare(Layer(dtype, (16,), (9,), 60, base=20).spoil(spoil), SETTINGS["two"], (35, 1))
     assert modes == {"noise": {1}}.get(spoil, modes)
+
+
+@pytest.mark.parametrize("how", DRAFTS)
+def test_any_draft(how):
+    for dtype in TYPES:
+        for name in ("two", "coarse"):
+            compare(Layer(dtype, (16, 3), (9,), 70, base=20).drafted(how), SETTINGS[name], (35, 1))
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
+def test_any_bits_with_a_draft(spoil):
+    for dtype in ("BF16", "F8_E4M3"):
+        layer = Layer(dtype, (16,), (9,), 60, base=20).drafted()
+        compare(layer.spoil(spoil), SETTINGS["coarse"], (35, 1))
+        compare(layer.drafted(), SETTINGS["coarse"], (35, 1))
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3"])
+def test_a_draft_that_ends(dtype):
+    layer = Layer(dtype, (32,), (16,), 90, base=20).drafted("exact")
+    for x in layer.draft:
+        x[30:] = 0
+    for name in ("alone", "two", "coarse"):
+        compare(layer, SETTINGS[name], (40,))
 
 
 def test_every_mode():
@@ -93,6 +118,16 @@ def test_columns():
         decoder = twin(layer, SETTINGS["alone"])
         columns = base_columns(decoder.plain, decoder.streams, np.concatenate(layer.streams, axis=1).tolist())
         np.testing.assert_array_equal(columns, layer.coder(SETTINGS["alone"]).columns(layer.streams))
+
+
+@pytest.mark.parametrize("how", DRAFTS)
+def test_columns_with_a_draft(how):
+    for dtype in TYPES:
+        layer = Layer(dtype, (33, 16), (16,), 40).spoil("no numbers").drafted(how)
+        decoder = twin(layer, SETTINGS["alone"])
+        rows, draft = np.concatenate(layer.streams, axis=1).tolist(), np.concatenate(layer.draft, axis=1)
+        columns = base_columns(decoder.plain, decoder.streams, rows, draft)
+        np.testing.assert_array_equal(columns, layer.coder(SETTINGS["alone"]).columns(layer.streams, layer.draft))
 
 
 def layers(dtype, count, tokens=64, heads=2, channels=32, value_channels=None):
