@@ -206,9 +206,9 @@ class LayerCoder:
         """
         if payload:
             _, scale, exponent = struct.unpack("<Bbb", payload[:3].ljust(3, b"\0"))
-            self._begin(scale, exponent)
+            self._begin(scale, exponent, False)
         else:
-            self._begin(*self._choose_start(values, None))
+            self._begin(*self._choose_start(values, None), False)
         self._code(values, base, ids, None)
         for coder in self._coders:
             coder.refresh_inverse()

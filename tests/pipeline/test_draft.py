@@ -462,9 +462,9 @@ def test_the_error_is_part_of_the_interface():
 @pytest.mark.parametrize("level", [3, 6])
 def test_a_draft_may_not_need_a_draft(level, tmp_path):
     path = written(tmp_path / "draft.kvz", PACKED[level])
-    for given in (path, PACKED[level]):
+    for draft in (path, PACKED[level]):
         with pytest.raises(DraftError, match="needs a draft itself"):
-            kvzip.compress(DATA, draft=given)
+            kvzip.compress(DATA, draft=draft)
 
 
 ODD = {
@@ -560,8 +560,8 @@ def test_files_are_closed_when_the_reader_is_and_when_there_is_none(tmp_path):
     other = written(tmp_path / "other.safetensors", DATA)
     before = len(os.listdir("/proc/self/fd"))
     held = []  # else they are closed with the last reference to them
-    for given in (draft, other):
-        with suppress(DraftError) as caught, kvzip.open(path, draft=given) as reader:
+    for one in (draft, other):
+        with suppress(DraftError) as caught, kvzip.open(path, draft=one) as reader:
             held += [reader, reader.draft, caught]
     assert len(os.listdir("/proc/self/fd")) == before
 

@@ -23,7 +23,6 @@ from .test_reference import PRIORS, dump
 
 KEY, VALUE = 1, 2
 SHAPE = (2, 50, 24)
-LINEAR = [1, 2, 3, 4, 6, 9]
 # Remove this, and the mark, once the reference's linear prediction takes a draft.
 NOT_YET = "draft" not in inspect.signature(linear.LinearDecoder.decode).parameters
 
@@ -280,7 +279,7 @@ def test_the_draft_must_be_the_one():
     for wrong in (None, {}, bits(near(x), "F16"), bits(near(x, tokens=29), "BF16"), other):
         with pytest.raises(DamagedError):
             decode(container, PRIORS, draft=wrong)
-    for at in range(0, len(container), 23):
+    for at in range(0, len(container), 37):
         damaged = bytearray(container)
         damaged[at] ^= 0x10
         with pytest.raises(DamagedError):
@@ -291,18 +290,19 @@ unready = pytest.mark.skipif(NOT_YET, reason="the reference's linear prediction 
 
 
 @unready
-@pytest.mark.parametrize("level", [4, 6, 7, 9])
-@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3"])
-def test_units(dtype, level, runs):
-    x = cache(shape=(1, 90, 12), layers=3, turns=6)
+@pytest.mark.parametrize(
+    ("level", "dtype"), [(4, "BF16"), (6, "F8_E4M3"), (7, "F8_E4M3"), (9, "BF16"), (9, "F8_E4M3")]
+)
+def test_units(level, dtype, runs):
+    x = cache(shape=(1, 70, 16), layers=2, turns=8)
     own = bits(x, dtype)
-    for reach, same in ((90, 0), (60, 43), (40, 40)):
+    for reach, same in ((70, 0), (60, 43), (40, 40)):
         draft = bits(near(x, tokens=reach), dtype)
         for key, (_, values) in draft.items():
             values[:, :same] = own[key][1][:, :same]
         runs.clear()
         check(saved(own), draft, arrays(draft), level=level, rope="half:theta=100")
-        assert any(not run[0] for run in runs) == (reach < 90)
+        assert any(not run[0] for run in runs) == (reach < 70)
         assert any(run[0] for run in runs) == (same < reach)
 
 
