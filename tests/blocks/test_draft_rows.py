@@ -177,13 +177,13 @@ def test_an_exact_draft_is_taken_however_short_it_is(reach):
     assert worth(*trial(values, DraftRows(values[:, :reach], BF16)))
 
 
-def test_a_draft_that_differs_in_time_is_taken_for_its_beginning():
-    """The first tokens are the same, the rest are another prompt's: what counts is where they part."""
+def test_what_counts_are_the_rows_behind_those_that_are_the_same():
     values, other = real("prose_bf16")["layers.7.key"], real("chat_bf16")["layers.7.key"]
-    draft = np.concatenate([values[:, :100], other[:, 100:]], axis=1)
-    near, far = try_both(*trial(values, DraftRows(draft, BF16)))
-    assert far > 0
-    assert near >= CLEARLY * far  # rows 100 on; the first hundred would have been for nothing
+    parted = np.concatenate([values[:, :100], other[:, 100:]], axis=1)
+    near, far = try_both(*trial(values, DraftRows(parted, BF16)))
+    assert near >= CLEARLY * far > 0
+    near, far = try_both(*trial(values, DraftRows(np.where(values == parted, values, values ^ 1), BF16)))
+    assert near < 0.5 * far
 
 
 def test_trying_leaves_no_trace():

@@ -7,6 +7,7 @@ import io
 import os
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -137,7 +138,7 @@ def test_a_dump_comes_back_wherever_its_draft_is(form, level, tmp_path):
     assert kvzip.decompress(packed, draft=draft) == DATA
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", [1, 3, 4, 9])
 @pytest.mark.parametrize("form", [form for form in FORMS if form not in SOURCES])
 def test_a_dump_comes_back_with_its_draft(form, level, tmp_path):
     draft = FORMS[form](tmp_path)
@@ -217,7 +218,7 @@ def test_long_dumps_come_back_wherever_their_drafts_end(reach, level):
         assert len(packed) < 2500
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(dumps(), dumps(), some.sampled_from(LEVELS), some.sampled_from([12, 21]))
 def test_any_dump_comes_back_with_any_draft(data, draft, level, block_log2):
     with suppress(DraftError):
@@ -228,7 +229,7 @@ def test_any_dump_comes_back_with_any_draft(data, draft, level, block_log2):
 SYNTHETIC = sorted(path for path in (REAL.parent / "synthetic").glob("*.safetensors") if "bad-" not in path.name)
 
 
-@pytest.mark.parametrize("level", [1, 3, 7])
+@pytest.mark.parametrize("level", [3, 7])
 def test_every_dump_is_its_own_draft_or_none(level):
     for path in SYNTHETIC:
         data = path.read_bytes()
@@ -251,7 +252,7 @@ def test_latents_have_drafts():
         assert len(packed) < 0.5 * len(kvzip.compress(data, level=level))
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", [2, 3, 6])
 def test_keys_and_values_may_be_of_different_types(level):
     exact = {key: made.bits_of(x, "BF16") for key, x in arrays().items()}
     mixed = {key: x if key[1] == "key" else x.astype(np.float16) for key, x in NEAR.items()}
@@ -358,7 +359,7 @@ def test_another_cache_of_the_same_tokens_saves_what_it_should(name, draft, most
 
 
 @pytest.mark.xfail(
-    strict=True, reason="the trial knows neither repeated tokens nor lower layers, nor what is learnt later"
+    strict=True, reason="the trial knows no repeated tokens, nor what linear prediction does without a draft"
 )
 @pytest.mark.parametrize("level", [3, 4, 7])
 def test_a_draft_that_is_hardly_near_costs_next_to_nothing(level):
@@ -373,12 +374,23 @@ def test_a_draft_that_is_hardly_near_costs_next_to_nothing(level):
 
 
 @pytest.mark.xfail(
-    strict=True, reason="the trial knows neither repeated tokens nor lower layers, nor what is learnt later"
+    strict=True, reason="the trial knows no repeated tokens, nor what linear prediction does without a draft"
 )
 @pytest.mark.parametrize("level", [3, 4, 7])
 def test_a_draft_that_repeated_tokens_and_other_layers_are_better_than_is_not_taken(level):
     packed = kvzip.compress(DATA, level=level, draft=arrays(noise=0.7))
     assert len(packed) <= 1.005 * len(PLAIN[level]) + 400
+
+
+@pytest.mark.xfail(strict=True, reason="what differs decides about the draft, and all that is the same goes with it")
+@pytest.mark.parametrize("level", [1, 3, 6])
+def test_a_draft_that_parts_from_the_dump_saves_what_they_share(level):
+    """Two prompts that begin alike: as good as the draft cut off where they part."""
+    own, other = arrays(), {key: x[:, ::-1] for key, x in arrays().items()}
+    parted = {key: np.concatenate([x[:, :120], other[key][:, 120:]], axis=1) for key, x in own.items()}
+    shared = len(kvzip.compress(DATA, level=level, draft=dump({key: x[:, :120] for key, x in own.items()})))
+    assert shared < 0.5 * len(PLAIN[level])
+    assert len(kvzip.compress(DATA, level=level, draft=dump(parted))) < shared + 400
 
 
 @pytest.mark.xfail(strict=True, reason="a row that is the same by chance, of zeros say, rules out scales")
@@ -655,6 +667,23 @@ def test_a_record_of_layers_that_do_not_exist_asks_for_them(level):
     for parts in (odd, odd[:1]):
         blob = rewritten(level, lambda _, parts=parts: [draft_payload(parts)])
         assert all(isinstance(error, DraftError) for error in errors(blob, DRAFT))
+
+
+@pytest.mark.parametrize("level", [4, 9])
+def test_units_that_do_not_fit_their_draft_are_refused(level):
+    """Other scales, none where the blocks have a draft, one where they have none."""
+    parts = made.parts(PACKED[level])
+    at = next(i for i, (kind, _) in enumerate(parts) if kind == records.UNIT)
+    unit = Unit.from_bytes(memoryview(parts[at][1]), "")
+    for change in ({"scales": (1.5,)}, {"scales": (1.5,) * 99}, {"scales": (2.0**59,) * 4}, {"near": None}):
+        parts[at] = (records.UNIT, replace(unit, **change).to_bytes())
+        assert all(isinstance(error, kvzip.ContainerError) for error in errors(build(parts, index=b""), DRAFT))
+    plain = made.parts(PLAIN[level])
+    plain = [(kind, replace(Unit.from_bytes(memoryview(p), ""), near=unit.near).to_bytes() if kind == records.UNIT else p)
+             for kind, p in plain]  # fmt: skip
+    assert all(isinstance(error, kvzip.ContainerError) for error in errors(build(plain, index=b""), None))
+    named = [plain[0], parts[1], *plain[1:]]
+    assert all(isinstance(error, kvzip.ContainerError) for error in errors(build(named, index=b""), DRAFT))
 
 
 @pytest.mark.parametrize("kind", [records.SHARED, records.UNIT, records.BLOCK], ids=str)

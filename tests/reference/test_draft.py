@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from kvzip.dtypes import DTYPES
 from kvzip.pipeline import encode_unit
 from kvzip.pipeline.units import PlannedUnit
 
-from . import drafted, linear, unit
+from . import drafted, unit
 from .decoder import decode
 from .reading import DamagedError
 from .test_prediction import FLOATS, SPECIAL, nearest, stream
@@ -23,8 +21,6 @@ from .test_reference import PRIORS, dump
 
 KEY, VALUE = 1, 2
 SHAPE = (2, 50, 24)
-# Remove this, and the mark, once the reference's linear prediction takes a draft.
-NOT_YET = "draft" not in inspect.signature(linear.LinearDecoder.decode).parameters
 
 
 @pytest.fixture(autouse=True)
@@ -286,10 +282,6 @@ def test_the_draft_must_be_the_one():
             decode(bytes(damaged), PRIORS, draft=draft)
 
 
-unready = pytest.mark.skipif(NOT_YET, reason="the reference's linear prediction takes no draft yet")
-
-
-@unready
 @pytest.mark.parametrize(
     ("level", "dtype"), [(4, "BF16"), (6, "F8_E4M3"), (7, "F8_E4M3"), (9, "BF16"), (9, "F8_E4M3")]
 )
@@ -306,7 +298,6 @@ def test_units(level, dtype, runs):
         assert any(run[0] for run in runs) == (same < reach)
 
 
-@unready
 def test_other_units(runs):
     x = cache(shape=(2, 60, 9), layers=2, turns=4)
     scaled = saved(bits({key: numbers / 25 for key, numbers in x.items()}, "F8_E4M3"))

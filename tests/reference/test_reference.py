@@ -281,4 +281,4 @@ def test_good_fixtures():
 def test_bad_and_unsupported_fixtures():
     for row in fixtures("bad", "unsupported"):
         with pytest.raises(UnsupportedError if row["outcome"] == "unsupported" else DamagedError):
-            decode((FIXTURES / row["file"]).read_bytes(), PRIORS)
+            decode((FIXTURES / row["file"]).read_bytes(), PRIORS, draft=draft_of(row))
