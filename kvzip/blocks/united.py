@@ -8,6 +8,7 @@ A unit whose prediction does not pay goes apart, and stays so for the rest of it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,11 +67,11 @@ class UnitShape:
         """Tokens of every stream."""
         return self.extents[0].tokens
 
-    def coder(self, base_columns: int, unit: Unit | None = None, measure: bool = False) -> LayerCoder:
-        """A coder of these streams."""
+    def coder(self, bases: Sequence[int] = (), unit: Unit | None = None, measure: bool = False) -> LayerCoder:
+        """A coder of these streams, given the columns of each base."""
         settings = unit.settings if unit else None
         return LayerCoder(
-            self.extents[0].dtype, self.kinds, self.channels, self.turns, base_columns, settings, measure
+            self.extents[0].dtype, self.kinds, self.channels, self.turns, sum(bases), settings, measure, *bases[:1]
         )
 
     def empty(self) -> Values:
@@ -116,8 +117,8 @@ class UnitCoder:
         self.parameters, self.prior, self.measure = parameters, prior, measure
         self.chains = self._chains()  # one an extent: what codes it apart, and keeps its statistics
         self.apart = False
-        self.columns = [base.coder(0) for base, _ in bases]
-        self.coder = shape.coder(sum(base.columns for base, _ in bases), unit, measure)
+        self.columns = [base.coder() for base, _ in bases]
+        self.coder = shape.coder([base.columns for base, _ in bases], unit, measure)
         self.noted = np.zeros(len(shape.kinds))  # bits of each stream that the statistics know of
 
     @property

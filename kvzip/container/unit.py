@@ -8,7 +8,8 @@
     keep         varint      how many units after this one may still refer to it
     bases        u8          how many units its prediction uses, then for each a varint: how many units back it is
     settings                 the fields of ``linear.settings.Settings`` in order: whole numbers as varints, true and
-                             false as u8 1 and 0, others as IEEE doubles, 8 bytes
+                             false as u8 1 and 0, others as IEEE doubles, 8 bytes; from ``parts`` on none of them
+                             if all have their defaults
 
 Units are numbered over the whole container. Their blocks follow; block ``number`` holds the tokens from
 ``number * step`` on, of all streams: extent after extent, streams in order.
@@ -30,6 +31,7 @@ MOST_BASES = 4
 MOST_KEPT = 1 << 16
 MOST_STEP = 1 << 16
 MOST_SETTING = 1 << 16
+FIRST_SETTINGS = 17  # fields that every record has
 MOST_BYTES = 192 << 20  # of a unit: both sides hold several
 
 
@@ -73,7 +75,9 @@ class Unit:
 
 
 def _write_settings(settings: Settings, out: bytearray) -> None:
-    for value in astuple(settings):
+    values = astuple(settings)
+    later = values[FIRST_SETTINGS:] != astuple(Settings())[FIRST_SETTINGS:]
+    for value in values if later else values[:FIRST_SETTINGS]:
         if isinstance(value, bool):
             out.append(value)
         elif isinstance(value, int):
@@ -85,6 +89,8 @@ def _write_settings(settings: Settings, out: bytearray) -> None:
 def _read_settings(cursor: Cursor) -> Settings:
     values: list[Any] = []
     for default in astuple(Settings()):
+        if len(values) == FIRST_SETTINGS and cursor.at == len(cursor.data):
+            break
         if isinstance(default, bool):
             values.append(bool(cursor.varint(1)))
         elif isinstance(default, int):

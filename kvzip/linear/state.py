@@ -25,6 +25,7 @@ class Recursion(NamedTuple):
     g: Floats  # their gains
     n: Floats  # residuals of this token
     d: Floats  # energies of the residuals
+    delta: Floats  # what d starts at
 
 
 class Columns(NamedTuple):
@@ -46,6 +47,8 @@ class Columns(NamedTuple):
     cross: Floats  # covariance of a pair, at its first column
     residual: Floats
     value: Floats
+    near: Floats  # what the base's nearest layer predicts, normalised
+    based: Floats  # what all of the base predicts
     mixed: Floats  # residual of the two recursions' mixture
 
 
@@ -83,6 +86,7 @@ class Work(NamedTuple):
     counters: Ints
     constant: Floats  # a block of columns: the constant
     spare: Floats
+    room: Floats
     means: NDArray[np.float64]
     devs: NDArray[np.float64]
     spent: NDArray[np.float64]  # bits of each own block of columns, for the statistics
@@ -91,6 +95,6 @@ class Work(NamedTuple):
 SHIFT, OFFSET, HALF, SIGN, GREATEST, ABSURDITIES = range(6)
 
 # Slots of the integer parameters of a group, of the float parameters, and of the counters.
-BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY, MEASURE = range(11)
-KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL, DELTA, DELTA_TWO = range(9)
+BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY, MEASURE, WITH_PARTS, NEAR = range(13)
+KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL = range(7)
 TOKEN, NEXT_ADAPT, STRANGE, CLOCK = range(4)
