@@ -18,6 +18,7 @@ from kvzip.predict.model import numbers_of
 from kvzip.streams.extent import Extent
 
 Floats = NDArray[np.float32]
+HUGE = np.float32(2.0**60)  # from here on, and NaN, a draft says 0
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,19 @@ class DraftRows:
         return DraftRows(self.bits[list(streams)] if len(streams) < len(self.bits) else self.bits, self.dtype)
 
     def numbers(self, start: int, stop: int, scales: Floats | None = None) -> Floats:
-        """Tokens ``start`` to ``stop`` as finite numbers, each stream's times its scale: rounded to nearest once."""
+        """Tokens ``start`` to ``stop`` as numbers below 2^60, each stream's times its scale, rounded once."""
         part = np.ascontiguousarray(self.bits[:, start:stop])
         numbers: Floats
         if self.dtype.name == "F32":
             numbers = part.view(np.float32).copy()
-            numbers[~(np.abs(numbers) < np.float32(2.0**60))] = 0
+            numbers[~(np.abs(numbers) < HUGE)] = 0
         else:
             grid = grid_of(self.dtype)
             assert grid is not None
             numbers = numbers_of(part, grid)
         if scales is not None:
             numbers *= scales[:, None, None]
+            numbers[~(np.abs(numbers) < HUGE)] = 0
         return numbers
 
     def same(self, values: NDArray[Any], dtype: Dtype, start: int) -> int:

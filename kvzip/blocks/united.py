@@ -12,6 +12,7 @@ A unit whose prediction does not pay goes apart, and stays so for the rest of it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,10 +75,10 @@ class UnitShape:
         """Tokens of every stream."""
         return self.extents[0].tokens
 
-    def coder(self, base_columns: int, settings: Settings | None = None, measure: bool = False) -> LayerCoder:
-        """A coder of these streams."""
+    def coder(self, bases: Sequence[int] = (), settings: Settings | None = None, measure: bool = False) -> LayerCoder:
+        """A coder of these streams, given the columns of each base."""
         return LayerCoder(
-            self.extents[0].dtype, self.kinds, self.channels, self.turns, base_columns, settings, measure
+            self.extents[0].dtype, self.kinds, self.channels, self.turns, sum(bases), settings, measure, *bases[:1]
         )
 
     def empty(self) -> Values:
@@ -216,7 +217,8 @@ class UnitCoder:
         assert self.draft is not None
         reached = min(stop, max(start, self.draft.tokens))
         same = cursor.varint(reached - start)
-        if same and (self.draft.scales or self.draft.extents[0].dtype != self.shape.extents[0].dtype):
+        own = self.shape.extents[0].dtype
+        if same and (self.draft.scales or any(rows.dtype != own for rows in self.draft.extents)):
             raise cursor.damaged("takes values from a draft of another type")
         for into, drafted in zip(values, self.draft.extents, strict=True):
             into[:, start : start + same] = drafted.bits[:, start : start + same]
@@ -252,8 +254,8 @@ class UnitCoder:
         side = self.near if near else self.far
         if side is None:
             settings = self.unit.near if near else self.unit.settings
-            coder = self.shape.coder(sum(base.columns for base, *_ in self.bases), settings, self.measure)
-            side = _Side(coder, [base.coder(0) for base, *_ in self.bases])
+            coder = self.shape.coder([base.columns for base, *_ in self.bases], settings, self.measure)
+            side = _Side(coder, [base.coder() for base, *_ in self.bases])
             self.near, self.far = (side, self.far) if near else (self.near, side)
         return side
 

@@ -56,6 +56,7 @@ class Shared:
     needs: str = ""  # the identity of the prior that the container names
     draft: list[DraftPart] = field(default_factory=list)
     drafts: DraftSource | None = None  # the draft itself, if it was given
+    begun: bool = False  # whether the records right behind START are over
 
     def add(self, payload: memoryview, where: str) -> None:
         """Take in a record. ContainerError or UnsupportedError if it makes no sense."""
@@ -72,8 +73,8 @@ class Shared:
                 raise cursor.damaged("holds a prior that the container does not name")
             self.prior = prior
         elif kind == DRAFT:
-            if self.draft:
-                raise cursor.damaged("names a second draft")
+            if self.begun or self.draft:
+                raise cursor.damaged("names a draft out of place")
             self.draft = _read_parts(cursor)
         else:
             raise UnsupportedError(f"{cursor.where} is of a kind unknown here ({kind}); use a newer kvzip")

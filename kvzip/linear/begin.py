@@ -18,8 +18,6 @@ from kvzip.linear.state import (
     BASE,
     BLOCKS,
     BOTH,
-    DELTA,
-    DELTA_TWO,
     KEEP,
     KEEP_TWO,
     LEAST_SPREAD,
@@ -29,6 +27,7 @@ from kvzip.linear.state import (
     STRANGE,
     TOKEN,
     USUAL,
+    WITH_PARTS,
 )
 from kvzip.linear.sweep import restart, sweep_known
 
@@ -36,6 +35,7 @@ START = 16
 ONE = np.float32(1.0)
 ZERO = np.float32(0.0)
 BASE_CLIP = np.float32(32.0)
+AROUND = 64
 
 
 @borrowing
@@ -48,11 +48,12 @@ def normalise_base(y, base, row, count, centre, inverse, stride):  # type: ignor
 
 
 @borrowing
-def spreads(rows, blurs, floor, least, count, centre, inverse):  # type: ignore[no-untyped-def]
+def spreads(rows, blurs, floor, least, count, centre, inverse, shared):  # type: ignore[no-untyped-def]
     """Means and inverse deviations of columns over rows 1 to START - 1, in double precision.
 
     ``blurs`` are sums of the variances of what is not known of them. The least deviation is ``least`` of the greatest
-    one, or of ``floor``.
+    one, or of ``floor``. If they are ``shared``, a column's deviation is the geometric mean of its own and the mean
+    one of those around it: columns that say more then weigh more.
     """
     greatest = np.float64(floor)
     for j in range(count):
@@ -69,7 +70,17 @@ def spreads(rows, blurs, floor, least, count, centre, inverse):  # type: ignore[
         inverse[j] = np.sqrt((square + np.float64(blurs[j])) / (START - 1))
         greatest = max(greatest, inverse[j])
     for j in range(count):
-        inverse[j] = 1.0 / max(inverse[j], greatest * np.float64(least), 1e-30)
+        inverse[j] = max(inverse[j], greatest * np.float64(least), 1e-30)
+    for start in range(0, count if shared else 0, AROUND):
+        stop = min(start + AROUND, count)
+        mean = 0.0
+        for j in range(start, stop):
+            mean += inverse[j]
+        mean /= stop - start
+        for j in range(start, stop):
+            inverse[j] = np.sqrt(inverse[j]) * np.sqrt(mean)
+    for j in range(count):
+        inverse[j] = 1.0 / inverse[j]
 
 
 @borrowing
@@ -82,8 +93,9 @@ def replay(one, two, cols, work):  # type: ignore[no-untyped-def]
     history, base_history, means, devs, keep_y = work.history, work.base_history, work.means, work.devs, work.spare
     centres, inverses = work.centres, work.inverses
     base_count = len(centres)
-    spreads(base_history, work.sharp, real[SPREAD_FLOOR], real[LEAST_SPREAD], base_count, centres, inverses)
-    spreads(history, work.blurs, real[SPREAD_FLOOR], real[LEAST_SPREAD], own, means, devs)
+    floor, least, shared = real[SPREAD_FLOOR], real[LEAST_SPREAD], whole[WITH_PARTS]
+    spreads(base_history, work.sharp, floor, least, base_count, centres, inverses, shared)
+    spreads(history, work.blurs, floor, least, own, means, devs, shared)
     for o in range(own):
         cols.centre[o] = np.float32(means[o])
         cols.inverse[o] = np.float32(devs[o])
@@ -95,7 +107,7 @@ def replay(one, two, cols, work):  # type: ignore[no-untyped-def]
         for o in range(own):
             y = (history[t, o] - cols.centre[o]) * cols.inverse[o]
             cols.y[first + o] = y if abs(y) < ABSURD else ZERO
-        sweep_known(one, cols.y, 0, blocks, blocks, whole[LIMIT])
+        sweep_known(one, cols.y, 0, 0, blocks, blocks, whole[LIMIT])
         gains(one, real[KEEP], ONE)
         restart(one, cols.y, 0)
         if whole[BOTH]:
@@ -103,7 +115,7 @@ def replay(one, two, cols, work):  # type: ignore[no-untyped-def]
                 keep_y[j] = cols.y[back + j]
                 cols.y[back + j] = ONE if j == 0 else ZERO
             small = len(two.n) // SIDE
-            sweep_known(two, cols.y, back, small, small, small)
+            sweep_known(two, cols.y, back, 0, small, small, small)
             for j in range(SIDE):
                 cols.y[back + j] = keep_y[j]
             gains(two, real[KEEP_TWO], ONE)
@@ -111,22 +123,22 @@ def replay(one, two, cols, work):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def forget(r, delta):  # type: ignore[no-untyped-def]
+def forget(r):  # type: ignore[no-untyped-def]
     """Start a recursion anew."""
     for j in range(len(r.lower)):
         poke(r.lower, j, ZERO)
     for j in range(len(r.x)):
         r.x[j] = r.p[j] = r.e[j] = r.g[j] = r.n[j] = ZERO
-        r.d[j] = delta
+        r.d[j] = r.delta[j]
 
 
 @borrowing
 def begin_again(one, two, cols, memory, work):  # type: ignore[no-untyped-def]
     """Nothing fits any more, as after padding of zeros: learn means and spreads from the next tokens."""
     whole, real, counters = work.whole, work.real, work.counters
-    forget(one, real[DELTA])
+    forget(one)
     if whole[BOTH]:
-        forget(two, real[DELTA_TWO])
+        forget(two)
     for o in range(whole[OWN]):
         cols.centre[o] = cols.spread[o] = cols.scale[o] = cols.other[o] = cols.shift[o] = ZERO
         cols.variance[o] = real[SPREAD_FLOOR] * real[SPREAD_FLOOR]

@@ -13,12 +13,13 @@ from kvzip.linear.begin import START
 from kvzip.linear.columns import Group
 from kvzip.linear.mixing import SLOTS, A
 from kvzip.linear.panel import SIDE, TILE
+from kvzip.linear.parts import PARTS, start_weights
 from kvzip.linear.posterior import MOMENTS, integrate
 from kvzip.linear.quantile import COUNT_ROW, COUNTS, INVERSE_ROW, PRIOR, ROW, UNIT, invert, start_table
 from kvzip.linear.range64 import encode_symbols
 from kvzip.linear.repeats import LEVELS, Memory
 from kvzip.linear.settings import Settings
-from kvzip.linear.state import BASE, Columns, Recursion, Symbols, Work
+from kvzip.linear.state import BASE, WITH_PARTS, Columns, Recursion, Symbols, Work
 from kvzip.linear.symbols import Alphabet
 
 Draft = NDArray[np.float32] | None
@@ -36,13 +37,12 @@ def _floats(count: int, value: float = 0.0) -> NDArray[np.float32]:
     return out
 
 
-def _recursion(blocks: int, limit: int, delta: float) -> Recursion:
+def _recursion(blocks: int, limit: int, delta: float | NDArray[np.float32]) -> Recursion:
     tiles = sum(blocks - b for b in range(min(limit, blocks)))
-    wide = SIDE * blocks
-    return Recursion(
-        _floats(TILE * tiles + TILE), _floats(wide), _floats(wide), _floats(wide), _floats(wide), _floats(wide),
-        _floats(wide, delta),
-    )  # fmt: skip
+    fields = {name: _floats(SIDE * blocks) for name in Recursion._fields}
+    fields["lower"] = _floats(TILE * tiles + TILE)
+    fields["d"][:] = fields["delta"][:] = delta
+    return Recursion(**fields)
 
 
 def _columns(own: int, wide: int, variance: float) -> Columns:
@@ -80,6 +80,8 @@ def _work(group: Group, count: int, whole: list[Any], real: list[float], setting
     base_blocks = whole[BASE]
     mix = np.zeros((own // SIDE + 1) * SLOTS)
     mix[A::SLOTS] = 1.0
+    if whole[WITH_PARTS]:
+        mix = start_weights(own // SIDE)
     constant = _floats(SIDE)
     constant[0] = 1.0
     start, most = settings.energy_start, settings.energy_memory
@@ -102,6 +104,7 @@ def _work(group: Group, count: int, whole: list[Any], real: list[float], setting
         counters=np.array([0, FIRST_ADAPT, 0, 0], np.int64),
         constant=constant,
         spare=_floats(SIDE),
+        room=_floats((PARTS + 2) * SIDE),
         means=np.zeros(own),
         devs=np.zeros(own),
         spent=np.zeros(own // SIDE),
@@ -116,6 +119,7 @@ class GroupCoder:
         group: Group,
         alphabet: Alphabet,
         base_columns: int,
+        near_columns: int,
         settings: Settings,
         variance: float,
         drafted: bool,
@@ -130,7 +134,11 @@ class GroupCoder:
         both = settings.two and count > 0
         back = (base_blocks - 1) * SIDE
         limit = min(blocks, settings.most_rows // SIDE) if settings.most_rows else blocks
-        delta = settings.delta_base if count else settings.delta
+        near = min(-(-near_columns // stride), count)
+        delta = _floats(SIDE * blocks, settings.delta_base if count else settings.delta)
+        if count:
+            delta[base_blocks * SIDE :] *= settings.delta_own
+            delta[1 + near : base_blocks * SIDE] *= settings.delta_far
         self.one = _recursion(blocks, limit, delta)
         self.two = _recursion(own // SIDE + 1, blocks, settings.delta) if both else _recursion(1, 1, 1.0)
         self.cols = _columns(own, SIDE * blocks, variance)
@@ -140,9 +148,10 @@ class GroupCoder:
             integrate(self.sym.table, kind * ROW, self.sym.moments, kind * MOMENTS)
         self.memory = _memory(settings.slots if settings.repeats else 1, own)
         whole = [blocks, base_blocks, limit, back, both, group.pairs, own, settings.repeats, stride,
-                 settings.count_every, measure, settings.coarse]  # fmt: skip
+                 settings.count_every, measure, settings.coarse, both and settings.parts,
+                 min((1 + near) // SIDE + 1, base_blocks)]  # fmt: skip
         real = [settings.keep_base if count else settings.keep, settings.weight_floor, settings.weight_ceiling,
-                settings.rate, settings.keep, settings.surprise, 0.0, delta, settings.delta,
+                settings.rate, settings.keep, settings.surprise, 0.0,
                 DRAFTED_SPREAD if drafted else LEAST_SPREAD, drafted * variance**0.5]  # fmt: skip
         self.work = _work(group, count, whole, real, settings)
         self.nothing = _floats(own)  # a draft that says nothing, the same for every token

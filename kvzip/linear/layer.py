@@ -48,12 +48,15 @@ class LayerCoder:
         base_columns: int = 0,
         settings: Settings | None = None,
         measure: bool = False,
+        near_columns: int | None = None,
     ) -> None:
+        """``near_columns`` of the base are the nearest layer's, all unless it says otherwise."""
         self.dtype, self.measure = dtype, measure
         self.kinds = tuple(kinds)
         self.channels = tuple(channels)
         self.settings = (settings or Settings()).bounded()
         self.base_columns = base_columns
+        self.near_columns = base_columns if near_columns is None else near_columns
         self.groups = make_groups(kinds, channels, ropes)
         self.columns_out = sum(channels)
         self._coders: list[GroupCoder] = []
@@ -72,7 +75,16 @@ class LayerCoder:
             letters = alphabet(self.dtype, self._start[0])
             variance = 4.0 ** self._start[1]
             self._coders = [
-                GroupCoder(group, letters, self.base_columns, self.settings, variance, drafted, self.measure)
+                GroupCoder(
+                    group,
+                    letters,
+                    self.base_columns,
+                    self.near_columns,
+                    self.settings,
+                    variance,
+                    drafted,
+                    self.measure,
+                )
                 for group in self.groups
             ]
         return self._start

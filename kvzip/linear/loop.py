@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvzip.coder.memory import peek, poke
 from kvzip.linear.begin import START, begin_again, first_variances, normalise_base, replay, warm_up
 from kvzip.linear.bits import borrowing, pasted
 from kvzip.linear.block_code import code_pairs, code_singles
 from kvzip.linear.learning import count_quantiles, expect_scales, gains, learn_scales, note_runs, rotate, surprise
 from kvzip.linear.mixing import learn_block, mix_block, next_token
 from kvzip.linear.panel import SIDE, TILE, panel16
+from kvzip.linear.parts import forget_token, learn_parts, mix_parts
 from kvzip.linear.posterior import MOMENTS, integrate
 from kvzip.linear.quantile import COUNT_ROW, INVERSE_ROW, ROW, adapt, invert
 from kvzip.linear.range64 import TOTAL, TOTAL_BITS
@@ -37,6 +39,7 @@ from kvzip.linear.state import (
     KEEP_TWO,
     LIMIT,
     MEASURE,
+    NEAR,
     NEXT_ADAPT,
     OWN,
     PAIRS,
@@ -51,6 +54,7 @@ from kvzip.linear.state import (
     USUAL,
     WEIGHT_CEILING,
     WEIGHT_FLOOR,
+    WITH_PARTS,
 )  # fmt: skip
 from kvzip.linear.sweep import restart, start_of, sweep_known
 
@@ -66,6 +70,13 @@ ZERO = np.float32(0.0)
 
 
 @borrowing
+def note(into, p, first, own):  # type: ignore[no-untyped-def]
+    """Keep the predictions of own columns as they are now."""
+    for o in range(own):
+        poke(into, o, peek(p, first + o))
+
+
+@borrowing
 def expect(one, two, cols, memory, work, base, t, token):  # type: ignore[no-untyped-def]
     """All that can be said before a token's first value; whether the token was seen before, and its first energy."""
     whole, real = work.whole, work.real
@@ -74,15 +85,22 @@ def expect(one, two, cols, memory, work, base, t, token):  # type: ignore[no-unt
     rotate(cols, whole[PAIRS], work.angle, work.turn)
     if token[0] >= START:
         known = recall(memory, cols, token[1], own)
-        if whole[BOTH]:
+        if whole[WITH_PARTS]:
+            forget_token(work.mix, own // SIDE)
+        elif whole[BOTH]:
             next_token(work.mix, own // SIDE)
         normalise_base(cols.y, base, t, len(work.centres), work.centres, work.inverses, whole[STRIDE])
         cols.y[0] = ONE
     expect_scales(cols, whole[PAIRS], own, memory.factor)
-    sweep_known(one, cols.y, 0, whole[BASE], whole[BLOCKS], whole[LIMIT])
+    sweep_known(one, cols.y, 0, 0, whole[NEAR], whole[BLOCKS], whole[LIMIT])
+    if whole[WITH_PARTS]:
+        note(cols.near, one.p, whole[BASE] * SIDE, own)
+    sweep_known(one, cols.y, 0, whole[NEAR], whole[BASE], whole[BLOCKS], whole[LIMIT])
+    if whole[WITH_PARTS]:
+        note(cols.based, one.p, whole[BASE] * SIDE, own)
     if whole[BOTH]:
         small = len(two.n) // SIDE
-        sweep_known(two, work.constant, 0, 1, small, small)
+        sweep_known(two, work.constant, 0, 0, 1, small, small)
     energy = ONE
     if whole[BASE] > 1 and token[0] >= START:
         load = surprise(one, whole[BASE] * SIDE)
@@ -129,6 +147,7 @@ def code_token(  # type: ignore[no-untyped-def]
     own = whole[OWN]
     both = whole[BOTH] > 0
     mixing = both and token[0] >= START
+    parts = whole[WITH_PARTS] > 0
     counted = token[0] < COUNT_ALL or token[0] % whole[COUNT_EVERY] == 0
     trusted = (ZERO, ZERO)
     for b in range(whole[BASE], whole[BLOCKS]):
@@ -138,7 +157,9 @@ def code_token(  # type: ignore[no-untyped-def]
         kind = work.kinds[b, 2]
         if known:
             lean(memory, cols, token[1], block, own, trusted)
-        if mixing:
+        if mixing and parts:
+            mix_parts(work.mix, cols, block, own // SIDE)
+        elif mixing:
             mix_block(work.mix, cols, block, own // SIDE)
         i = flow[5]
         if work.kinds[b, 0] > 0:
@@ -151,12 +172,17 @@ def code_token(  # type: ignore[no-untyped-def]
                 decoding, k, row, draft, place, work.kinds[b, 1], one, two, both, tiles, cols, sym, kind, work.rates,
                 words, starts, freqs, flow,
             )  # fmt: skip
-        if mixing:
+        energy = max(flow[0], LEAST_CALM) if parts else ONE
+        if mixing and parts:
+            learn_parts(
+                work.mix, cols, block, own // SIDE, one.n, first, two.n, np.int64(SIDE), energy, work.room
+            )  # fmt: skip
+        elif mixing:
             learn_block(work.mix, cols, block, own // SIDE, one.n, first, two.n, np.int64(SIDE))
         if known and both:
-            trusted = compare(memory, cols, token[1], block, own, np.int64(0), cols.mixed, trusted)
+            trusted = compare(memory, cols, token[1], block, own, np.int64(0), cols.mixed, energy, trusted)
         elif known:
-            trusted = compare(memory, cols, token[1], block, own, first, one.n, trusted)
+            trusted = compare(memory, cols, token[1], block, own, first, one.n, energy, trusted)
         if counted:
             count_quantiles(starts, freqs, i, flow[5] - i, sym.counts, 2 * kind * COUNT_ROW, work.shares)
         if whole[MEASURE]:
@@ -182,10 +208,11 @@ def learn(one, two, cols, memory, work, base, t, token, known, energy):  # type:
         if token[0] == START - 1:
             replay(one, two, cols, work)
         return True
+    heard = max(energy, LEAST_CALM) if whole[WITH_PARTS] else ONE
     if whole[BOTH]:
-        memorise(memory, cols, token[1], known, np.int64(0), own, cols.mixed)
+        memorise(memory, cols, token[1], known, np.int64(0), own, cols.mixed, heard)
     else:
-        memorise(memory, cols, token[1], known, whole[BASE] * SIDE, own, one.n)
+        memorise(memory, cols, token[1], known, whole[BASE] * SIDE, own, one.n, heard)
     weight = ONE / min(max(energy, real[WEIGHT_FLOOR]), real[WEIGHT_CEILING])
     load = gains(one, real[KEEP], weight)
     restart(one, cols.y, 0)

@@ -80,7 +80,7 @@ def lean(memory, cols, token, block, own, sums):  # type: ignore[no-untyped-def]
 
 
 @pasted
-def compare(memory, cols, token, block, own, first, n, sums):  # type: ignore[no-untyped-def]
+def compare(memory, cols, token, block, own, first, n, energy, sums):  # type: ignore[no-untyped-def]
     """How far the block went the way of its history: adds to sums of r * u and u^2, u the step that gains propose."""
     slot = token % len(memory.tags)
     row = (min(memory.seen[slot], LEVELS) - 1) * own
@@ -90,7 +90,7 @@ def compare(memory, cols, token, block, own, first, n, sums):  # type: ignore[no
     for o in range(block * SIDE, block * SIDE + SIDE):
         r = peek(n, first + o) * peek(cols.spread, o)
         u = peek(memory.gain, row + o) * (peek(memory.rows, at + o) - (peek(cols.value, o) - r))
-        w = ONE / max(peek(cols.variance, o), LEAST)
+        w = ONE / max(peek(cols.variance, o) * energy, LEAST)
         w = w if r * r * w < CLIP else ZERO
         ru += w * r * u
         uu += w * u * u
@@ -121,8 +121,11 @@ def refresh(memory, level, own):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def memorise(memory, cols, token, known, first, own, n):  # type: ignore[no-untyped-def]
-    """Add the token's row, and what the history was worth. ``n`` are the recursion's residuals from ``first`` on."""
+def memorise(memory, cols, token, known, first, own, n, energy):  # type: ignore[no-untyped-def]
+    """Add the token's row, and what the history was worth, the less the more energy the token has.
+
+    ``n`` are the recursion's residuals from ``first`` on.
+    """
     if token < 0:
         return
     slot = token % len(memory.tags)
@@ -135,12 +138,13 @@ def memorise(memory, cols, token, known, first, own, n):  # type: ignore[no-unty
         return
     level = min(memory.seen[slot], LEVELS) - 1
     row = level * own
+    calm = ONE / energy
     for o in range(own):
         r = peek(n, first + o) * peek(cols.spread, o)
         d = peek(memory.rows, at + o) - (peek(cols.value, o) - r)
-        most = CLIP * peek(cols.variance, o)
+        most = CLIP * (peek(cols.variance, o) * energy)
         q = r * r
-        use = ONE if q < most else ZERO
+        use = calm if q < most else ZERO
         poke(memory.both, row + o, peek(memory.both, row + o) * FADE + use * r * d)
         poke(memory.power, row + o, peek(memory.power, row + o) * FADE + use * q)
         poke(memory.other, row + o, peek(memory.other, row + o) * FADE + use * d * d)

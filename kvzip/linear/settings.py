@@ -29,6 +29,9 @@ class Settings:
     count_every: int = 1  # tokens, of which one adapts the distributions
     layers_back: int = 1  # layers that make up the base (the caller joins them, the nearest one first)
     coarse: bool = False  # values tell intervals, see ``posterior``
+    parts: bool = False  # with ``two``: each part of the prediction has its weight; rows count by their energy
+    delta_far: float = 1.0  # times ``delta_base``: of the base's layers behind the nearest one
+    delta_own: float = 1.0  # times ``delta_base``: of own columns behind a base
 
     def bounded(self) -> Settings:
         """The same within what kernels can stand, whatever a container says."""
@@ -51,6 +54,9 @@ class Settings:
             count_every=min(max(self.count_every, 1), 1 << 16),
             layers_back=self.layers_back,
             coarse=bool(self.coarse),
+            parts=bool(self.parts) and bool(self.two) and not self.most_rows,
+            delta_far=min(max(self.delta_far, 1e-2), 1e2),
+            delta_own=min(max(self.delta_own, 1e-2), 1e2),
         )
 
 
@@ -60,7 +66,17 @@ LEVELS = {
     6: Settings(count_every=2),
     7: Settings(most_base=192),
     8: Settings(most_base=384, two=True),
-    9: Settings(most_base=768, two=True, layers_back=2),
+    9: Settings(
+        most_base=768,
+        two=True,
+        delta_base=10.0,
+        rate=1 / 110,
+        weight_floor=0.08,
+        layers_back=2,
+        parts=True,
+        delta_far=3.2,
+        delta_own=0.1,
+    ),
 }
 
 

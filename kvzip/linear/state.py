@@ -25,6 +25,7 @@ class Recursion(NamedTuple):
     g: Floats  # their gains
     n: Floats  # residuals of this token
     d: Floats  # energies of the residuals
+    delta: Floats  # what d starts at
 
 
 class Columns(NamedTuple):
@@ -48,6 +49,8 @@ class Columns(NamedTuple):
     blur: Floats  # variance of what is not known of the residual
     twist: Floats  # its covariance in a pair, at its first column
     value: Floats
+    near: Floats  # what the base's nearest layer predicts, normalised
+    based: Floats  # what all of the base predicts
     mixed: Floats  # residual of the two recursions' mixture
 
 
@@ -88,6 +91,7 @@ class Work(NamedTuple):
     counters: Ints
     constant: Floats  # a block of columns: the constant
     spare: Floats
+    room: Floats
     means: NDArray[np.float64]
     devs: NDArray[np.float64]
     spent: NDArray[np.float64]  # bits of each own block of columns, for the statistics
@@ -96,8 +100,8 @@ class Work(NamedTuple):
 SHIFT, OFFSET, HALF, SIGN, GREATEST, ABSURDITIES = range(6)
 
 # Slots of the integer parameters of a group, of the float parameters, and of the counters.
-BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY, MEASURE, COARSE = range(12)
-KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL, DELTA, DELTA_TWO, LEAST_SPREAD, SPREAD_FLOOR = (
-    range(11)
-)
+(
+    BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY, MEASURE, COARSE, WITH_PARTS, NEAR,
+) = range(14)  # fmt: skip
+KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL, LEAST_SPREAD, SPREAD_FLOOR = range(9)
 TOKEN, NEXT_ADAPT, STRANGE, CLOCK = range(4)

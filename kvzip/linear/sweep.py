@@ -19,9 +19,9 @@ def start_of(block, blocks):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def sweep_known(r, y, shift, until, blocks, limit):  # type: ignore[no-untyped-def]
-    """Sweep the row blocks below ``until``, whose values ``y[shift:]`` are known; the last panel is left over."""
-    for b in range(until):
+def sweep_known(r, y, shift, since, until, blocks, limit):  # type: ignore[no-untyped-def]
+    """Sweep row blocks from ``since`` to ``until``, whose values ``y[shift:]`` are known; its last panel is left."""
+    for b in range(since, until):
         at = start_of(b, blocks)
         c = b * SIDE
         before = start_of(b - 1, blocks)

@@ -66,6 +66,7 @@ class Opening:
             opening._find_prior(prior)
         if start.version > 1:
             opening._find_draft()
+        opening.shared.begun = True
         if check_draft:
             opening._take_draft(draft)
         return opening

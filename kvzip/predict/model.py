@@ -197,9 +197,9 @@ class ResidualModel:
     ) -> tuple[object, ...]:
         if self.tables is None:
             self.tables = Tables.start(self.grid, self.parameters, self.trained, decoding)
+            self.start = self.tables.counts.copy() if self.parameters.drift else self.start
             if self.learnt is not None:
                 self.tables = replace(self.tables, counts=self.learnt.counts, probs=self.learnt.probs)
-            self.start = self.tables.counts.copy() if self.parameters.drift else self.start
         tables = self.tables
         width = WIDTH * int(self.turned.max())
         turn = np.zeros(0, np.float32)

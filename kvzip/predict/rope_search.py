@@ -181,7 +181,7 @@ def _sampled(keys: NDArray[np.float32]) -> Floats | None:
 @lru_cache(maxsize=16)
 def _pairings(channels: int) -> tuple[Pairing, ...]:
     """What is in use: all channels, or a part at the start or (MLA) at the end, or several heads in one row."""
-    dims = {d for d in (channels, channels * 3 // 4, channels // 2, channels // 4, 32, 64, 128) if d % 2 == 0}
+    dims = {d for d in (channels, channels * 3 // 4, channels // 2, channels // 4, 32, 64, 128) if d and d % 2 == 0}
     places = {(channels - dim if end else 0, dim) for dim in dims if 2 <= dim <= channels for end in (False, True)}
     rows = {(0, dim, channels // dim) for dim in dims if channels % dim == 0}
     every = sorted({(*place, 1) for place in places} | rows)
