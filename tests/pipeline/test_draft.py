@@ -679,8 +679,9 @@ def test_units_that_do_not_fit_their_draft_are_refused(level):
         parts[at] = (records.UNIT, replace(unit, **change).to_bytes())
         assert all(isinstance(error, kvzip.ContainerError) for error in errors(build(parts, index=b""), DRAFT))
     plain = made.parts(PLAIN[level])
-    plain = [(kind, replace(Unit.from_bytes(memoryview(p), ""), near=unit.near).to_bytes() if kind == records.UNIT else p)
-             for kind, p in plain]  # fmt: skip
+    for at, (kind, payload) in enumerate(plain):
+        if kind == records.UNIT:
+            plain[at] = (kind, replace(Unit.from_bytes(memoryview(payload), ""), near=unit.near).to_bytes())
     assert all(isinstance(error, kvzip.ContainerError) for error in errors(build(plain, index=b""), None))
     named = [plain[0], parts[1], *plain[1:]]
     assert all(isinstance(error, kvzip.ContainerError) for error in errors(build(named, index=b""), DRAFT))
