@@ -60,7 +60,7 @@ def compress(
 
     Raises DumpError for bad input, OptionError for bad options, TargetError where writing fails.
     """
-    with opened_draft(draft, threads) as drafts:
+    with opened_draft(draft, threads, trained(options)) as drafts:
         chosen = Options.make(level, threads, draft=drafts, **options)
         if target is None:
             memory = io.BytesIO()
@@ -206,6 +206,12 @@ def opened_draft(
     return nullcontext() if given is None else open_draft(given, threads, prior=prior)
 
 
+def trained(options: dict[str, Any]) -> Prior | None:
+    """The prior among the options of a compression, if it is a file."""
+    given = options.get("prior")
+    return None if given in (None, "builtin", "none") else read_prior(given)
+
+
 def restore(
     opening: Opening,
     target: PathLike,
@@ -297,7 +303,7 @@ def stats(
 
     source: bytes, a path ("-": standard input), a directory of dumps, or a binary file at its start.
     """
-    with opened_draft(draft, threads) as drafts:
+    with opened_draft(draft, threads, trained(options)) as drafts:
         return _stats(source, Options.make(level, threads, draft=drafts, **options), progress)
 
 

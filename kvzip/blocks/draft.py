@@ -88,10 +88,12 @@ def _first_difference(a: NDArray[Any], b: NDArray[Any]) -> int:
 
 @dataclass(frozen=True)
 class UnitDraft:
-    """What a draft has for a unit's extents; ``scales`` for each stream, empty for none."""
+    """What a draft has for a unit's extents; ``scales`` for each stream, empty for none; ``pays``, the encoder's:
+    whether rows that are not the same are relative to it."""
 
     extents: tuple[DraftRows, ...]
     scales: tuple[float, ...] = ()
+    pays: bool = True
 
     @property
     def tokens(self) -> int:

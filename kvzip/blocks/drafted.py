@@ -10,8 +10,9 @@
         tokens  varint
         if flags has 1: f32 for each stream, what the draft is multiplied by
     same        varint      rows at the start that are the draft's to the bit: nothing follows for them
-    near                    the rows that the draft reaches, if any are left: their difference from it is predicted
-    far                     the rows that it does not reach, if there are any, predicted like any others
+    close       varint      rows after these whose difference from the draft is predicted
+    near                    these rows, if there are any
+    far                     the rows that are left, if any are, predicted like any others
     raw                     the low 16 bits of F32 values
 
     near, far: i8[2] for each stream where its prediction starts, see ``predict.model.scales_of``; then
@@ -57,7 +58,7 @@ CONTINUED, STARTED = 0, 1
 SCALED = 1
 PRIMED = 512  # rows that the far rows' prediction learns from before the first of them
 TRIAL_ROWS, TRIAL_STREAMS = 192, 2  # coded both ways, to see whether a draft helps
-CLEARLY = 0.98
+LEAST_SHARED = 16  # rows at the start that are the draft's, for it to be used whatever follows
 LEAST_SCALE, MOST_SCALE = 2.0**-60, 2.0**60
 
 
@@ -103,6 +104,7 @@ class Drafted:
         self.near: _Side | None = None
         self.far: _Side | None = None
         self.past = np.zeros((len(kinds), 0, 0), np.uint16)  # the last rows, for the far ones to learn from
+        self.pays: bool | None = None  # the encoder's: whether rows that are not the same are relative to the draft
         self.low = 0  # values of a stream whose lower halves were stored
         self.matched = np.zeros((len(kinds), 2), np.int64)  # see ``draft.matches``, if measured
 
@@ -116,7 +118,7 @@ class Drafted:
         put_varint(out, tail)
         same = self.draft.same(rows, self.extent.dtype, self.token) if self.scales is None else 0
         if self.choice is None:
-            scales = None if same else scales_to(self._top(rows), self.grid, self.draft)
+            scales = None if same >= LEAST_SHARED else scales_to(self._top(rows), self.grid, self.draft)
             choice = replace(choice, unique=False, together=even_share(streams, choice.together))
             self._start(choice, channels, scales)
             out += bytes((SCALED if scales is not None else 0, choice.energy, self._chosen.together))
@@ -124,16 +126,20 @@ class Drafted:
             put_varint(out, choice.tokens)
             out += b"" if scales is None else scales.astype("<f4").tobytes()
         same = 0 if self.scales is not None else same
-        put_varint(out, same)
-        parts: list[Any] = [method, out]
         reached = self._reached(count)
+        if self.pays is None and reached > same:
+            near, far = try_both(self, rows, choice, same)
+            self.pays = near < choice.bar * far
+        close = reached - same if self.pays else 0
+        put_varint(out, same)
+        put_varint(out, close)
+        parts: list[Any] = [method, out]
         top = self._top(rows)
-        if reached > same:
-            parts += self._encode_side(top, same, reached, True)
-        self._keep(top, 0, reached)
-        if count > reached:
-            parts += self._encode_side(top, reached, count, False)
-            self._keep(top, reached, count)
+        if close:
+            parts += self._encode_side(top, same, same + close, True)
+        self._keep(top, 0, same + close)
+        if count > same + close:
+            parts += self._encode_side(top, same + close, count, False)
         if self.halved:
             parts.append((rows[:, same:] & 0xFFFF).astype("<u2").tobytes())
             self.low += (count - same) * channels
@@ -154,18 +160,18 @@ class Drafted:
         same = cursor.varint(reached)
         if same and (self.scales is not None or self.draft.dtype != self.extent.dtype):
             raise cursor.damaged("takes values from a draft of another type")
+        close = cursor.varint(reached - same)
         values = np.zeros(shape, np.dtype(f"<u{self.extent.itemsize}"))
         values[:, :same] = self.draft.bits[:, self.token : self.token + same]
         top = values[:, :count]
         if self.halved:
             top = np.zeros((streams, count, channels), "<u2")
             top[:, :same] = self._top(values[:, :same])
-        if reached > same:
-            self._decode_side(cursor, top, same, reached, True)
-        self._keep(top, 0, reached)
-        if count > reached:
-            self._decode_side(cursor, top, reached, count, False)
-            self._keep(top, reached, count)
+        if close:
+            self._decode_side(cursor, top, same, same + close, True)
+        self._keep(top, 0, same + close)
+        if count > same + close:
+            self._decode_side(cursor, top, same + close, count, False)
         if self.halved:
             low = np.frombuffer(cursor.take(2 * streams * (count - same) * channels), "<u2")
             values[:, same:count] = (top[:, same:].astype("<u4") << 16) | low.reshape(streams, -1, channels)
@@ -288,7 +294,7 @@ class Drafted:
 
     def _keep(self, top: NDArray[Any], start: int, stop: int) -> None:
         """Remember the last rows, as long as far ones may come."""
-        if self.far is None and self.extent.tokens > self.draft.tokens and stop > start:
+        if self.far is None and stop > start:
             part = top[:, max(start, stop - PRIMED) : stop]
             if part.shape[1] < PRIMED and self.past.shape[1]:
                 part = np.concatenate([self.past, part], axis=1)[:, -PRIMED:]
@@ -333,32 +339,34 @@ def scales_to(values: NDArray[Any], grid: Grid, draft: DraftRows) -> NDArray[np.
 
 
 def worth(drafted: Drafted, values: NDArray[Any], choice: Choice) -> bool:
-    """Whether a draft helps with ``values``, which start a chain."""
-    near, far = try_both(drafted, values, choice)
-    return near < CLEARLY * far
+    """Whether a draft helps with ``values``, which start a chain: as a prediction, or by the rows that they share."""
+    same = drafted.draft.same(values, drafted.extent.dtype, 0)
+    if drafted.draft.tokens > same < values.shape[1]:
+        near, far = try_both(drafted, values, choice, same)
+        drafted.pays = near < choice.bar * far
+    return bool(drafted.pays) or same >= LEAST_SHARED
 
 
-def try_both(drafted: Drafted, values: NDArray[Any], choice: Choice) -> tuple[int, int]:
-    """Bytes that some rows of ``values``, which start a chain, take with the draft and without: as many again before
-    them are only learnt from, since a draft of other tokens knows at once what is always the same, and no more."""
-    ahead = drafted.draft.same(values, drafted.extent.dtype, 0)
-    stop = min(values.shape[1], drafted.draft.tokens, ahead + TRIAL_ROWS)
-    if stop - ahead < 4:
-        return 0, int(ahead > 0)
-    few = values[:TRIAL_STREAMS, :stop]
+def try_both(drafted: Drafted, values: NDArray[Any], choice: Choice, start: int) -> tuple[int, int]:
+    """Bytes that some rows of a block's ``values`` from ``start`` on take with the draft and without: as many again
+    before them are only learnt from, since a draft of other tokens knows at once what is always the same, and no
+    more."""
+    first = drafted.token + start
+    few = values[:TRIAL_STREAMS, start : start + min(TRIAL_ROWS, drafted.draft.tokens - first)]
+    if few.shape[1] < 4:
+        return 0, 1
+    draft = DraftRows(drafted.draft.bits[: len(few), first:], drafted.draft.dtype)
     trial = Drafted(
-        drafted.extent, drafted.kinds[: len(few)], drafted.parameters, drafted.ropes, drafted.tokens,
-        drafted.draft.of(tuple(range(len(few)))), prior=drafted.prior,
+        drafted.extent, drafted.kinds[: len(few)], drafted.parameters, drafted.ropes, drafted.tokens, draft,
+        prior=drafted.prior,
     )  # fmt: skip
     top = trial._top(few)
-    scales = None if ahead else scales_to(top, trial.grid, trial.draft)
+    scales = scales_to(top, trial.grid, draft)
     trial._start(replace(choice, tokens=0, together=len(few)), few.shape[2], scales)
     trial.past = top[:, :0]
-    middle = (ahead + stop) // 2
+    middle = few.shape[1] // 2
     sizes = []
     for near in (True, False):
-        trial._encode_side(top, ahead, middle, near)
-        sizes.append(
-            sum(len(part) * getattr(part, "itemsize", 1) for part in trial._encode_side(top, middle, stop, near))
-        )
+        trial._encode_side(top, 0, middle, near)
+        sizes.append(len(b"".join(trial._encode_side(top, middle, few.shape[1], near))))
     return sizes[0], sizes[1]

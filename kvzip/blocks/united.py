@@ -3,9 +3,10 @@
     method      u8          0 linear prediction: the payload of ``linear.layer``; 1 apart; 2 with the unit's draft
     apart       for each extent of the unit: length varint | payload of ``blocks.codec``
     drafted     same varint: rows at the start that are the draft's to the bit, in all extents
-                if it reaches more: length varint | payload of ``linear.layer`` for these rows, relative to the draft
-                if it does not reach all: payload of ``linear.layer`` for the rest, predicted like any others, from
-                the ``PRIMED`` rows before the first of them on
+                close varint: rows after these that are coded relative to the draft
+                if there are any: length varint | payload of ``linear.layer`` for these rows
+                if rows are left: payload of ``linear.layer`` for them, predicted like any others, from the
+                ``PRIMED`` rows before the first of them on
 
 A unit whose prediction does not pay goes apart, and stays so for the rest of its blocks.
 """
@@ -205,7 +206,10 @@ class UnitCoder:
         block = [part[:, start:stop] for part in values]
         same = self.draft.same(block, self.shape.extents[0].dtype, start)
         out = bytearray((DRAFTED,))
+        if not self.draft.pays:
+            reached = start + same
         put_varint(out, same)
+        put_varint(out, reached - start - same)
         if reached > start + same:
             put_bytes(out, self._encode_rows(values, start + same, reached, True))
         if stop > reached:
@@ -220,6 +224,7 @@ class UnitCoder:
         own = self.shape.extents[0].dtype
         if same and (self.draft.scales or any(rows.dtype != own for rows in self.draft.extents)):
             raise cursor.damaged("takes values from a draft of another type")
+        reached = start + same + cursor.varint(reached - start - same)
         for into, drafted in zip(values, self.draft.extents, strict=True):
             into[:, start : start + same] = drafted.bits[:, start : start + same]
         if reached > start + same:

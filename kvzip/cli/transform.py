@@ -51,12 +51,12 @@ def compress(
     inputs: Sequence[str] | None, settings: Settings, choices: dict[str, Any], draft: str | None = None
 ) -> None:
     """Compress every input; raises SystemExit(1) at the end if some failed."""
-    from kvzip.api import opened_draft
+    from kvzip.api import opened_draft, trained
     from kvzip.pipeline.options import Options
 
     Options.make(**choices)
     _check_layout(choices["layout"])
-    with opened_draft(draft, choices["threads"]) as drafts:
+    with opened_draft(draft, choices["threads"], trained(choices)) as drafts:
         options = Options.make(**choices, draft=drafts)
         _run(
             inputs,

@@ -29,6 +29,8 @@ from kvzip.predict.rope import Rope
 from kvzip.predict.tokens import Occurrences
 from kvzip.streams.extent import Extent
 
+BARS = ((7, 0.8), (4, 0.85), (3, 0.9), (0, 0.98))  # by the least level
+LOWEST = 0.75  # in the lowest layer, where tokens repeat
 Emit = Callable[[bytes], None]
 """Takes the payload of a SHARED record that must precede the blocks submitted next."""
 
@@ -38,6 +40,7 @@ class Chooser:
 
     def __init__(self, options: Options, known: Shared, emit: Emit) -> None:
         self.options, self.known, self.emit = options, known, emit
+        self.lowest = -1  # the layer of that extent
         self.unique: int | None = None  # the extent of the member whose rows are the tokens themselves
 
     def type_of_bytes(self, source: MemberInput, entry: TensorEntry | None) -> str:
@@ -62,6 +65,7 @@ class Chooser:
         if ids is not None:
             self.known.tokens.append(Occurrences.of(ids))
             self.emit(tokens_payload(ids))
+            self.lowest = extent.layer
             self.unique = number if whole and extent.dtype.name != "F32" else None
 
     def choose(self, number: int, extent: Extent, values: NDArray[Any], kinds: tuple[str, ...]) -> Choice | None:
@@ -84,7 +88,16 @@ class Chooser:
             unique=bool(tokens) and number == self.unique,
             energy=0 if fast else 1,
             near=fast,
+            bar=self._bar(number, extent, tokens),
         )
+
+    def _bar(self, number: int, extent: Extent, tokens: int) -> float:
+        """How much smaller a draft must make a sample, which knows of neither repeated tokens nor other columns: both
+        are worth less where there is a draft, and most in the lowest layer, whose values repeat with the token."""
+        bar = next(bar for level, bar in BARS if self.options.level >= level)
+        if tokens and number == self.unique:
+            return bar * float(np.mean(self.known.tokens[-1].times == 0))
+        return bar * LOWEST if tokens and extent.layer == self.lowest else bar
 
     def choose_together(self, extents: tuple[Extent, ...], values: list[NDArray[Any]]) -> Choice:
         """How to predict a unit's extents: by the rope of one that has any."""

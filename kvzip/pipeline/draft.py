@@ -27,9 +27,10 @@ from kvzip.dumps.safetensors import read_header
 from kvzip.errors import DraftError, DumpError
 from kvzip.files import FileSource, members
 from kvzip.pipeline.reader import Reader
+from kvzip.pipeline.survey import BYTES_SAMPLE, type_of_bytes
 from kvzip.predict.prior import Prior
 from kvzip.streams.describe import bytes_cache, extents_of
-from kvzip.streams.extent import KINDS, Extent, StreamName
+from kvzip.streams.extent import Extent, StreamName
 from kvzip.streams.plan import gather_whole
 
 Arrays = Mapping[tuple[int, str], Any]
@@ -134,10 +135,14 @@ class Draft:
 def open_draft(given: DraftGiven, threads: int = 0, layout: str | None = None, prior: Prior | None = None) -> Draft:
     """The draft that a user names: a path, bytes, or arrays (heads, tokens, channels) by (layer, kind)."""
     if isinstance(given, Mapping):
-        return Draft(_arrays(given), "draft")
+        if pieces := _arrays(given):
+            return Draft(pieces, "draft")
+        raise DraftError("draft: holds no arrays; give floats (heads, tokens, channels) by (layer, 'key' or 'value')")
+    if not isinstance(given, str | os.PathLike | bytes | bytearray | memoryview):
+        raise DraftError(f"draft: is a {type(given).__name__}; give a path, bytes or arrays by (layer, kind)")
     files = ExitStack()
     try:
-        pieces: list[Piece] = []
+        pieces = []
         if isinstance(given, bytes | bytearray | memoryview):
             where = "draft"
             pieces += _file(io.BytesIO(given), where, where, threads, layout, prior)
@@ -178,15 +183,20 @@ def _file(file: Any, where: str, path: str, threads: int, layout: str | None, pr
         return
     header = read_header(file, where)
     at = file.tell()
-    extents = extents_of(header, path, layout, 0, _bytes_as(header, path, layout))
+    extents = extents_of(header, path, layout, 0, _bytes_as(file, at, header, path, layout))
     for extent in extents:
         if not extent.opaque and can_draft(extent.dtype):
             yield _piece(extent, partial(_from_dump, file, where, at, extent))
         at += extent.nbytes
 
 
-def _bytes_as(header: Any, path: str, layout: str | None) -> str:
-    return "F8_E4M3" if bytes_cache(header, path, layout) else "U8"
+def _bytes_as(file: Any, start: int, header: Any, path: str, layout: str | None) -> str:
+    """What the bytes of a U8 cache are, as the encoder of a dump takes them."""
+    entry = bytes_cache(header, path, layout)
+    if entry is None:
+        return "F8_E4M3"
+    file.seek(start + entry.start)
+    return type_of_bytes(np.frombuffer(file.read(min(entry.stop - entry.start, BYTES_SAMPLE)), np.uint8))
 
 
 def _piece(extent: Extent, load: Callable[[], NDArray[Any]]) -> Piece:
@@ -208,15 +218,18 @@ def _from_dump(file: Any, where: str, start: int, extent: Extent) -> NDArray[Any
 def _arrays(given: Arrays) -> list[Piece]:
     """Arrays (heads, tokens, channels) of floats by (layer, kind)."""
     pieces = []
-    for (layer, kind), array in given.items():
+    for key, array in given.items():
+        layer, kind = key if isinstance(key, tuple) and len(key) == 2 else (None, None)
         values = np.asarray(array)
         name = FLOATS.get(values.dtype.name)
-        if kind not in KINDS or name is None or values.ndim != 3:
+        possible = isinstance(layer, int | np.integer) and 0 <= layer < 1 << 31 and kind in PAIRED
+        if not possible or name is None or values.ndim != 3 or not values.size:
             raise DraftError(
-                f"draft: {layer, kind} is {values.dtype.name} {values.shape}; "
+                f"draft: {key!r} is {values.dtype.name} {values.shape}; "
                 "give floats (heads, tokens, channels) by (layer, 'key' or 'value')"
             )
-        bits = np.ascontiguousarray(values).view(f"<u{values.dtype.itemsize}")
-        names = tuple(StreamName(layer, kind, head) for head in range(len(bits)))
+        native = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
+        bits = native.view(f"<u{values.dtype.itemsize}")
+        names = tuple(StreamName(int(layer), kind, head) for head in range(len(bits)))
         pieces.append(Piece(names, bits.shape[1], bits.shape[2], DTYPES[name], partial(np.asarray, bits)))
     return pieces

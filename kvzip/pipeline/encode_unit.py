@@ -10,7 +10,7 @@ import numpy as np
 import xxhash
 
 from kvzip.blocks.draft import UnitDraft
-from kvzip.blocks.drafted import CLEARLY, Drafted, scales_to, try_both
+from kvzip.blocks.drafted import LEAST_SHARED, Drafted, scales_to, try_both
 from kvzip.blocks.predicted import Choice
 from kvzip.blocks.united import UnitCoder, UnitShape, Values, checked_bytes, rows
 from kvzip.container.shared import Shared
@@ -72,18 +72,21 @@ class UnitEncoder:
             return None
         scales: list[float] = []
         sizes = np.zeros(2)
+        start = UnitDraft(rows).same(values, extents[0].dtype, 0)
         for extent, part, own in zip(extents, rows, values, strict=True):
             kinds, known = extent.kinds(tuple(range(len(own)))), self.known
             trial = Drafted(
                 extent, kinds, self.options.parameters, known.ropes, known.tokens, part, prior=known.prior
             )  # fmt: skip
             turned = any(kind != "value" for kind in kinds)
-            sizes += try_both(trial, own, choice if turned else replace(choice, rope=0))
+            sizes += try_both(trial, own, choice if turned else replace(choice, rope=0), start)
             fit = scales_to(own if own.dtype.itemsize < 4 else (own >> 16).astype("<u2"), trial.grid, part)
-            scales += [1.0] * len(own) if fit is None else fit.tolist()
-        if sizes[0] >= CLEARLY * sizes[1]:
+            scales += [1.0] * len(own) if fit is None or start >= LEAST_SHARED else fit.tolist()
+        pays = bool(sizes[0] < choice.bar * sizes[1])
+        if not pays and start < LEAST_SHARED:
             return None
-        return UnitDraft(rows, tuple(scales) if any(scale != 1.0 for scale in scales) else ())
+        scaled = pays and any(scale != 1.0 for scale in scales)
+        return UnitDraft(rows, tuple(scales) if scaled else (), pays)
 
 
 @dataclass

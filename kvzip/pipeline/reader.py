@@ -90,6 +90,7 @@ class Reader:
         draft: Draft | None = None,
     ) -> None:
         self.file, self.where, self.threads, self._owned = file, where, threads, owned
+        self._draft = draft
         opening = Opening.of(file, where, prior, draft)
         self.start, self.draft = opening.start, opening.shared.drafts
         self.prior = prior if opening.shared.prior is prior else None  # else it is in the container
@@ -109,9 +110,11 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Close the file if this reader opened it."""
+        """Close the file if this reader opened it, and its draft."""
         if self._owned:
             self.file.close()
+        if self._draft is not None:
+            self._draft.close()
 
     def infos(self) -> list[TensorInfo]:
         """Every tensor, in file order."""

@@ -57,7 +57,11 @@ class DraftRows:
     def numbers(self, start: int, stop: int, scales: list[float]) -> Floats:
         """Tokens from ``start`` to ``stop`` as numbers; ``scales`` are by stream, or none."""
         numbers = numbers_of(self.dtype, self.values[:, start:stop])
-        return numbers * np.array(scales, np.float32)[:, None, None] if scales else numbers
+        if not scales:
+            return numbers
+        with np.errstate(over="ignore"):
+            scaled = numbers * np.array(scales, np.float32)[:, None, None]
+        return np.where(abs(scaled) < np.float32(2.0**60), scaled, np.float32(0))
 
 
 def rows_of(extent: Extent, draft: Draft) -> DraftRows | None:

@@ -48,11 +48,12 @@ class Drafted:
         reached = min(count, max(0, self.draft.tokens - self.token))
         same = data.varint(0, reached)
         require(not same or (not self.scales and self.draft.dtype == self.extent.dtype), "a draft of another type")
+        close = same + data.varint(0, reached - same)
         whole = np.zeros(shape, np.int64)
         whole[:, :same] = self.draft.values[:, self.token : self.token + same]
         half = 16 if self.extent.dtype == F32 else 0
         top = whole >> half
-        for near, start, stop in ((NEAR, same, reached), (FAR, reached, count)):
+        for near, start, stop in ((NEAR, same, close), (FAR, close, count)):
             if start < stop:
                 top[:, start:stop] = self._rows(data, near, start, stop)
             first = 0 if near else start

@@ -52,9 +52,7 @@ class ResidualWindows(Stream):
         self.stale = True
 
     def renew(self) -> None:
-        """Section 11.10: what was learnt is where the prediction starts; all windows get new tables."""
-        for window in self.windows:
-            window.initial = list(window.counts)
+        """Section 11.10: all windows get new tables."""
         self.touched = set(self.windows)
         self.stale = True
 

@@ -176,6 +176,7 @@ class UnitDecoder:
         same = data.varint(0, reached - start)
         types = {rows.dtype for rows in self.draft.extents}
         require(not same or (not self.draft.scales and types == {self.extents[0].dtype}), "a draft of another type")
+        reached = start + same + data.varint(0, reached - start - same)
         self.rows += [self.draft.values(t) for t in range(start, start + same)]
         if start + same < reached:
             self._decode_rows(NEAR, Bytes(data.string(len(data.data))), start + same, reached)
