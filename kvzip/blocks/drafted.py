@@ -58,7 +58,7 @@ CONTINUED, STARTED = 0, 1
 SCALED = 1
 PRIMED = 512  # rows that the far rows' prediction learns from before the first of them
 TRIAL_ROWS, TRIAL_STREAMS = 192, 2  # coded both ways, to see whether a draft helps
-LEAST_SHARED = 16  # rows at the start that are the draft's, for it to be used whatever follows
+LEAST_SHARED = 16  # rows at the start that are the draft's, or all, for it to be used whatever follows
 LEAST_SCALE, MOST_SCALE = 2.0**-60, 2.0**60
 
 
@@ -344,7 +344,7 @@ def worth(drafted: Drafted, values: NDArray[Any], choice: Choice) -> bool:
     if drafted.draft.tokens > same < values.shape[1]:
         near, far = try_both(drafted, values, choice, same)
         drafted.pays = near < choice.bar * far
-    return bool(drafted.pays) or same >= LEAST_SHARED
+    return bool(drafted.pays) or same >= min(LEAST_SHARED, values.shape[1])
 
 
 def try_both(drafted: Drafted, values: NDArray[Any], choice: Choice, start: int) -> tuple[int, int]:
@@ -354,7 +354,7 @@ def try_both(drafted: Drafted, values: NDArray[Any], choice: Choice, start: int)
     first = drafted.token + start
     few = values[:TRIAL_STREAMS, start : start + min(TRIAL_ROWS, drafted.draft.tokens - first)]
     if few.shape[1] < 4:
-        return 0, 1
+        return 1, 1
     draft = DraftRows(drafted.draft.bits[: len(few), first:], drafted.draft.dtype)
     trial = Drafted(
         drafted.extent, drafted.kinds[: len(few)], drafted.parameters, drafted.ropes, drafted.tokens, draft,

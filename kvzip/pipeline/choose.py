@@ -30,7 +30,7 @@ from kvzip.predict.tokens import Occurrences
 from kvzip.streams.extent import Extent
 
 BARS = ((7, 0.8), (4, 0.85), (3, 0.9), (0, 0.98))  # by the least level
-LOWEST = 0.75  # in the lowest layer, where tokens repeat
+LOWEST = 0.85  # in the lowest layer, where tokens repeat
 Emit = Callable[[bytes], None]
 """Takes the payload of a SHARED record that must precede the blocks submitted next."""
 
@@ -96,7 +96,8 @@ class Chooser:
         are worth less where there is a draft, and most in the lowest layer, whose values repeat with the token."""
         bar = next(bar for level, bar in BARS if self.options.level >= level)
         if tokens and number == self.unique:
-            return bar * float(np.mean(self.known.tokens[-1].times == 0))
+            fresh = float(np.mean(self.known.tokens[-1].times == 0))
+            return bar * fresh / (fresh + (1 - fresh) / 4)  # what a draft leaves repeats as well
         return bar * LOWEST if tokens and extent.layer == self.lowest else bar
 
     def choose_together(self, extents: tuple[Extent, ...], values: list[NDArray[Any]]) -> Choice:

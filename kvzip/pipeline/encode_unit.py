@@ -83,7 +83,7 @@ class UnitEncoder:
             fit = scales_to(own if own.dtype.itemsize < 4 else (own >> 16).astype("<u2"), trial.grid, part)
             scales += [1.0] * len(own) if fit is None or start >= LEAST_SHARED else fit.tolist()
         pays = bool(sizes[0] < choice.bar * sizes[1])
-        if not pays and start < LEAST_SHARED:
+        if not pays and start < min(LEAST_SHARED, values[0].shape[1]):
             return None
         scaled = pays and any(scale != 1.0 for scale in scales)
         return UnitDraft(rows, tuple(scales) if scaled else (), pays)

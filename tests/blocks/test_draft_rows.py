@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from test_predicted import BF16, F16, F32, TYPES, extent_of, make
 
 from kvzip.blocks.draft import DraftRows, UnitDraft, can_draft
-from kvzip.blocks.drafted import CLEARLY, Drafted, scales_to, try_both, worth
+from kvzip.blocks.drafted import Drafted, scales_to, try_both, worth
 from kvzip.blocks.predicted import Choice
 from kvzip.dtypes import DTYPES
 from kvzip.dumps.safetensors import read_header
@@ -47,8 +47,8 @@ def test_numbers_are_what_the_bits_stand_for_times_a_scale(dtype, kind, seed, da
     assert np.array_equal(found, expected.reshape(2, stop - start, 5))
     scales = np.array([-3.7, 2.0**59], np.float32)
     scaled = draft.numbers(start, stop, scales)
-    assert np.array_equal(scaled, found * scales[:, None, None])
-    assert np.isfinite(scaled).all()
+    products = found * scales[:, None, None]
+    assert np.array_equal(scaled, np.where(np.abs(products) < 2.0**60, products, 0))
 
 
 @settings(max_examples=100, deadline=None)
@@ -165,30 +165,30 @@ def test_a_draft_in_other_numbers_is_taken_and_one_of_other_tokens_is_not(layer,
     values = real("chat_bf16")[name][:, :count]
     same = DraftRows(real("chat_fp16")[name], F16)
     assert worth(*trial(values, same, kind))
-    near, far = try_both(*trial(values, same, kind))
+    near, far = try_both(*trial(values, same, kind), 0)
     assert near < 0.5 * far
-    near, far = try_both(*trial(values, DraftRows(real("prose_bf16")[name], BF16), kind))
-    assert near >= CLEARLY * far
+    near, far = try_both(*trial(values, DraftRows(real("prose_bf16")[name], BF16), kind), 0)
+    assert near >= Choice.bar * far
 
 
-@pytest.mark.parametrize("reach", [1, 3, 4, 40, 256])
-def test_an_exact_draft_is_taken_however_short_it_is(reach):
+@pytest.mark.parametrize("reach", [1, 15, 16, 40, 256])
+def test_an_exact_draft_is_taken_unless_it_is_very_short(reach):
     values = real("prose_bf16")["layers.7.key"]
-    assert worth(*trial(values, DraftRows(values[:, :reach], BF16)))
+    assert worth(*trial(values, DraftRows(values[:, :reach], BF16))) == (reach > 15)
 
 
 def test_what_counts_are_the_rows_behind_those_that_are_the_same():
     values, other = real("prose_bf16")["layers.7.key"], real("chat_bf16")["layers.7.key"]
     parted = np.concatenate([values[:, :100], other[:, 100:]], axis=1)
-    near, far = try_both(*trial(values, DraftRows(parted, BF16)))
-    assert near >= CLEARLY * far > 0
-    near, far = try_both(*trial(values, DraftRows(np.where(values == parted, values, values ^ 1), BF16)))
+    near, far = try_both(*trial(values, DraftRows(parted, BF16)), 100)
+    assert near >= Choice.bar * far > 0
+    near, far = try_both(*trial(values, DraftRows(np.where(values == parted, values, values ^ 1), BF16)), 100)
     assert near < 0.5 * far
 
 
 def test_trying_leaves_no_trace():
     values = real("prose_bf16")["layers.7.key"]
     drafted, *rest = trial(values, DraftRows(values ^ 1, BF16))
-    try_both(drafted, *rest)
+    try_both(drafted, *rest, 0)
     assert (drafted.token, drafted.choice, drafted.near, drafted.far) == (0, None, None, None)
     assert drafted.encode(*rest) == trial(values, DraftRows(values ^ 1, BF16))[0].encode(*rest)

@@ -92,7 +92,7 @@ def test_records_that_make_no_sense_are_refused(payload):
 def test_there_is_one_draft():
     shared = Shared()
     shared.add(memoryview(draft_payload([PART])), "test")
-    with pytest.raises(ContainerError, match="second draft"):
+    with pytest.raises(ContainerError, match="out of place"):
         shared.add(memoryview(draft_payload([PART])), "test")
 
 

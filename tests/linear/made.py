@@ -24,6 +24,7 @@ SETTINGS = {
     "clash": Settings(most_base=20, two=True, slots=3),
     "plain": Settings(repeats=False),
     "coarse": Settings(most_base=48, two=True, coarse=True),
+    "parts": Settings(most_base=48, two=True, parts=True, delta_far=3.2, delta_own=0.1),
 }
 
 
@@ -51,11 +52,14 @@ def rope(channels):
 
 
 class Layer:
-    """Streams (tokens, channels) of bits, keys before values, and what is known of them."""
+    """Streams (tokens, channels) of bits, keys before values, and what is known of them.
 
-    def __init__(self, dtype="BF16", keys=(32,), values=(32,), tokens=60, seed=0, turned=True, base=0, names=True):
+    ``near`` columns of the base are the nearest layer's, all unless it says otherwise.
+    """
+
+    def __init__(self, dtype="BF16", keys=(32,), values=(32,), tokens=60, seed=0, turned=True, base=0, names=True, near=None):
         rng = np.random.default_rng(seed)
-        self.dtype, self.tokens = dtype, tokens
+        self.dtype, self.tokens, self.near = dtype, tokens, near
         self.kinds = ["key"] * len(keys) + ["value"] * len(values)
         self.channels = [*keys, *values]
         self.ropes = [rope(channels) if turned and kind == "key" else None for kind, channels in self._streams()]
@@ -129,7 +133,9 @@ class Layer:
 
     def coder(self, settings):
         width = self.base.shape[1] if self.base is not None else 0
-        return LayerCoder(DTYPES[self.dtype], self.kinds, self.channels, self.ropes, width, settings)
+        return LayerCoder(
+            DTYPES[self.dtype], self.kinds, self.channels, self.ropes, width, settings, near_columns=self.near
+        )
 
     def blocks(self, steps=()):
         """(streams, base, ids, draft) of successive blocks, ``steps`` tokens each, then all that is left."""

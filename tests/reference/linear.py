@@ -22,8 +22,12 @@ MOST = F(1e18)
 class LinearDecoder:
     """All groups of a unit."""
 
-    def __init__(self, extent: Extent, streams: list[Stream], base: int, settings: Settings) -> None:
+    def __init__(
+        self, extent: Extent, streams: list[Stream], base: int, settings: Settings, near: int | None = None
+    ) -> None:
+        """``near`` of the ``base`` columns are the first base's; all, unless it says otherwise."""
         self.extent, self.streams, self.base, self.settings = extent, streams, base, settings
+        self.near = base if near is None else near
         self.groups = groups_of(streams)
         self.plain = self.alphabet(0)
         self.decoders: list[GroupDecoder] = []
@@ -44,7 +48,7 @@ class LinearDecoder:
             letters = self.alphabet(self.scale)
             exponent = min(max(exponent, -30), 30)
             self.decoders = [
-                GroupDecoder(group, letters, self.base, self.settings, exponent, draft is not None)
+                GroupDecoder(group, letters, self.base, self.near, self.settings, exponent, draft is not None)
                 for group in self.groups
             ]
         if draft is not None:

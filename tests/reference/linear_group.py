@@ -5,7 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from .linear_columns import SIDE, Alphabet, Angles, ColumnBlock, Group, Row
-from .linear_learning import LEAST, ONE, ZERO, F, Memory, Mixture, Place, Recursion, between, least, most, zeros
+from .linear_learning import (
+    LEAST,
+    ONE,
+    ZERO,
+    F,
+    Memory,
+    Mixture,
+    Parts,
+    Place,
+    Recursion,
+    between,
+    least,
+    most,
+    zeros,
+)  # fmt: skip
 from .linear_scales import CLIP, FLOOR, START, Scales, spreads
 from .linear_settings import Settings
 from .linear_symbols import Lanes, Symbols
@@ -17,20 +31,34 @@ class GroupDecoder:
     """What a group has learnt."""
 
     def __init__(
-        self, group: Group, alphabet: Alphabet, base: int, settings: Settings, exponent: int, drafted: bool = False
+        self,
+        group: Group,
+        alphabet: Alphabet,
+        base: int,
+        near: int,
+        settings: Settings,
+        exponent: int,
+        drafted: bool = False,
     ) -> None:
+        """``near`` of the ``base`` columns are the first base's."""
         self.group, self.alphabet, self.settings = group, alphabet, settings
         self.stride = -(-base // settings.most_base) if base and settings.most_base else 1
         self.base = -(-base // self.stride) if settings.most_base else 0
         self.first = -(-(1 + self.base) // SIDE) * SIDE
         self.two = settings.two and self.base > 0
+        self.parted = settings.parts and self.two
+        near = min(-(-near // self.stride), self.base)
+        self.near_rows = min((1 + near) // SIDE * SIDE, self.first - SIDE)
         columns = self.first + group.own
         rows = settings.most_rows // SIDE * SIDE if settings.most_rows else columns
-        keep, delta = (settings.keep_base, settings.delta_base) if self.base else (settings.keep, settings.delta)
-        self.one = Recursion(columns, rows, keep, delta)
+        delta = np.full(columns, settings.delta_base if self.base else settings.delta, F)
+        if self.base:
+            delta[1 + near : self.first] *= F(settings.delta_far)
+            delta[self.first :] *= F(settings.delta_own)
+        self.one = Recursion(columns, rows, settings.keep_base if self.base else settings.keep, delta)
         small = SIDE + group.own
         self.second = Recursion(small, small, settings.keep, settings.delta)
-        self.mixture = Mixture(group.own // SIDE)
+        self.mixture, self.parts = Mixture(group.own // SIDE), Parts(group.own // SIDE)
         self.memory = Memory(settings.slots, group.own)
         self.symbols = Symbols(alphabet, group.own)
         self.angles = Angles(group)
@@ -75,9 +103,14 @@ class GroupDecoder:
             self.factor = self.memory.left[self.place.level] if self.place else np.ones(self.group.own, F)
             self.scale, self.shift, self.other = self.spread.copy(), self.centre.copy(), zeros(self.group.own)
             self.mixture.token = np.zeros(5)
+            self.parts.forget_token()
             self.y[0], self.y[1 : 1 + self.base] = ONE, self._normalised(base)
         self.scales.expect(self.cos, self.sin, self.factor)
-        self.one.know(self.y[: self.first])
+        self.one.know(self.y[: self.near_rows])
+        self.of_near = self.one.p[self.first :].copy()
+        self.one.know(self.y[: self.first - SIDE], self.near_rows)
+        self.of_base = self.one.p[self.first :].copy()
+        self.one.know(self.y[: self.first], self.first - SIDE)
         if self.two:
             self.second.know(CONSTANT)
         self.energy, self.coded = ONE, 0
@@ -107,7 +140,12 @@ class GroupDecoder:
         own = slice(block.first, block.first + SIDE)
         if self.place:
             self._lean(own)
-        if mixing:
+        if mixing and self.parted:
+            near, based, whole, other = self.parts.choose(block.first // SIDE)
+            scale = self.scale[own].copy()
+            self.shift[own] += scale * (near * self.of_near[own] + based * self.of_base[own])
+            self.other[own], self.scale[own] = scale * other, scale * whole
+        elif mixing:
             a, b = self.mixture.choose(block.first // SIDE)
             self.other[own] = self.scale[own] * b
             self.scale[own] = self.scale[own] * a
@@ -136,13 +174,24 @@ class GroupDecoder:
     def _mix(self, own: slice) -> None:
         y, u, v = self.y[self.first :][own], self.one.n[self.first :][own], self.second.n[SIDE:][own]
         block = own.start // SIDE
+        if self.parted:
+            near, base = self.of_near[own], self.of_base[own]
+            parts = [near, base - near, y - u - base, y - v]
+            spread, variance = self.spread[own], self.scales.variance[own]
+            self.mixed[own] = self.parts.learn(block, y, parts, spread, variance, self._heard())
+            return
         self.mixed[own] = self.mixture.learn(block, y, u, v, self.spread[own], self.scales.variance[own])
+
+    def _heard(self) -> np.float32:
+        """What the variances are multiplied by in what is learnt of the token."""
+        return most(self.energy, F(0.05)) if self.parted else ONE
 
     def _compare(self, own: slice, r: Row) -> None:
         assert self.place is not None
         gain, history = self.memory.gain[self.place.level][own], self.place.row[own]
         u = gain * (history - (self.value[own] - r))
-        w = ONE / np.where(self.scales.variance[own] < LEAST, LEAST, self.scales.variance[own])
+        variance = self.scales.variance[own] * self._heard()
+        w = ONE / np.where(variance < LEAST, LEAST, variance)
         w = np.where(r * r * w < F(16), w, ZERO)
         ru = uu = ZERO
         for one, two in zip(w * r * u, w * u * u, strict=True):
@@ -247,7 +296,7 @@ class GroupDecoder:
             return ZERO
         residual = self.mixed if self.two else self.one.n[self.first :]
         if self.settings.repeats:
-            self.memory.learn(name, self.value, residual * self.spread, self.scales.variance)
+            self.memory.learn(name, self.value, residual * self.spread, self.scales.variance, self._heard())
         floor, ceiling = F(self.settings.weight_floor), F(self.settings.weight_ceiling)
         weight = ONE / least(most(self.energy, floor), ceiling)
         load = self.one.learn(self.y, weight)
@@ -260,8 +309,8 @@ class GroupDecoder:
 
     def _replay(self) -> None:
         sharp = zeros(self.base)
-        self.base_centre, self.base_inverse = spreads(self.base_history, sharp, self.floor)
-        centre, inverse = spreads(self.history, self.blurs, self.floor)
+        self.base_centre, self.base_inverse = spreads(self.base_history, sharp, self.floor, self.parted)
+        centre, inverse = spreads(self.history, self.blurs, self.floor, self.parted)
         self.centre, self.inverse = centre.astype(F), inverse.astype(F)
         self.spread = ONE / self.inverse
         for t in range(1, START):

@@ -1,10 +1,10 @@
-"""Sections 13.6, 13.9 and 13.10 of docs/format.md: the recursion, the mixture of two, repeated tokens."""
+"""Sections 13.6, 13.9 and 13.10 of docs/format.md: the recursion, mixtures, repeated tokens."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .linear_columns import Row
+from .linear_columns import Row, total
 
 F = np.float32
 ONE, ZERO, LEAST = F(1), F(0), F(1e-30)
@@ -29,14 +29,14 @@ def between(x: np.float32, low: np.float32, high: np.float32) -> np.float32:
 class Recursion:
     """Section 13.6. Row k of ``lower`` says what the residual of column k does to the columns after it."""
 
-    def __init__(self, columns: int, rows: int, keep: float, delta: float) -> None:
-        self.columns, self.rows, self.keep, self.delta = columns, rows, F(keep), F(delta)
+    def __init__(self, columns: int, rows: int, keep: float, delta: float | Row) -> None:
+        self.columns, self.rows, self.keep, self.delta = columns, rows, F(keep), np.full(columns, delta, F)
         self.forget()
 
     def forget(self) -> None:
         self.lower = np.zeros((self.columns, self.columns), F)
         self.x, self.p, self.e, self.g, self.n = (zeros(self.columns) for _ in range(5))
-        self.d = np.full(self.columns, self.delta, F)
+        self.d = self.delta.copy()
 
     def sweep(self, k: int) -> None:
         """Row k; its residual of this token, n, is known."""
@@ -46,9 +46,9 @@ class Recursion:
             row += self.g[k] * x
             p += row * self.n[k]
 
-    def know(self, y: Row) -> None:
-        """The first columns are ``y``."""
-        for k in range(min(len(y), self.rows)):
+    def know(self, y: Row, since: int = 0) -> None:
+        """The first columns are ``y``; those below ``since`` were known before."""
+        for k in range(since, min(len(y), self.rows)):
             self.n[k] = y[k] - self.p[k]
             self.sweep(k)
 
@@ -102,6 +102,66 @@ class Mixture:
         return mixed
 
 
+class Parts:
+    """Section 13.9.1: the four weights of each block of own columns."""
+
+    def __init__(self, blocks: int) -> None:
+        self.sums = np.zeros((blocks, 5, 4))  # of the parts and the value, with the parts
+        self.token = np.zeros((5, 4))
+        self.weights = [[1.0, 1.0, 1.0, 0.0] for _ in range(blocks)]
+
+    def forget_token(self) -> None:
+        self.token = np.zeros((5, 4))
+
+    def choose(self, block: int) -> tuple[np.float32, ...]:
+        """What p is multiplied by where the near base ends, where the base ends, and as a whole; and p'."""
+        self._solve(block)
+        a, b, c, d = self.weights[block]
+        return F(a - b), F(b - c), F(c), F(d)
+
+    def _solve(self, block: int) -> None:
+        *rows, right = (self.sums[block] + 4.0 * self.token).tolist()
+        found: list[float] = []
+        for i, row in enumerate(rows):
+            row[i] += 20.0
+            whole = row[i]
+            z = right[i] + (20.0 if i < 3 else 0.0)
+            for j in range(i):
+                for k in range(j):
+                    row[j] -= row[k] * rows[j][k]
+            for j in range(i):
+                u = row[j]
+                row[j] = u / rows[j][j]
+                row[i] -= u * row[j]
+                z -= row[j] * found[j]
+            if not row[i] > 1e-9 * whole:
+                return
+            found.append(z)
+        weights = [0.0] * 4
+        for i in (3, 2, 1, 0):
+            weights[i] = found[i] / rows[i][i]
+            for k in range(i + 1, 4):
+                weights[i] -= rows[k][i] * weights[k]
+        self.weights[block] = weights
+
+    def learn(self, block: int, y: Row, parts: list[Row], spread: Row, variance: Row, energy: np.float32) -> Row:
+        """Residuals of the mixture."""
+        mixed = y
+        for weight, part in zip(self.weights[block], parts, strict=True):
+            mixed = mixed - F(weight) * part
+        w = spread * spread / np.where(variance < LEAST, LEAST, variance) * (ONE / energy)
+        w = np.where(w > F(1e12), F(1e12), w)
+        w = np.where(mixed * mixed * w < F(25), w, ZERO)
+        if total(abs(np.concatenate(parts))) < F(1e6):
+            sums = np.zeros((5, 4))
+            for i, left in enumerate([*parts, y]):
+                for j, right in enumerate(parts[: i + 1]):
+                    sums[i, j] = total(left * right * w)
+            self.sums[block] = self.sums[block] * 0.98 + sums
+            self.token = self.token * 0.9 + sums
+        return mixed
+
+
 class Place:
     """A token's history: the id, how often it was seen, and the mean row."""
 
@@ -127,7 +187,7 @@ class Memory:
         place = self.places.get(token % self.slots)
         return place if place and place.token == token >= 0 else None
 
-    def learn(self, token: int, value: Row, residual: Row, variance: Row) -> None:
+    def learn(self, token: int, value: Row, residual: Row, variance: Row, energy: np.float32) -> None:
         """``residual`` is that of the recursion, in units of the values."""
         if token < 0:
             return
@@ -138,7 +198,7 @@ class Memory:
         level = place.level
         d = place.row - (value - residual)
         square = residual * residual
-        use = np.where(square < F(16) * variance, ONE, ZERO)
+        use = np.where(square < F(16) * (variance * energy), ONE / energy, ZERO)
         self.rd[level] = self.rd[level] * F(0.999) + use * residual * d
         self.rr[level] = self.rr[level] * F(0.999) + use * square
         self.dd[level] = self.dd[level] * F(0.999) + use * d * d

@@ -12,6 +12,7 @@ START = 16
 CLIP = F(20)
 TINY = F(1e-34)
 FLOOR = F(1e-3)
+AROUND = 64
 
 
 class Scales:
@@ -65,7 +66,9 @@ class Scales:
         self.cross = self.cross + (q - self.cross) * rate
 
 
-def spreads(rows: list[Row], blurs: Row, floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def spreads(
+    rows: list[Row], blurs: Row, floor: float, shared: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Means and inverse deviations of columns over the tokens 1 to 15; ``floor`` is above 0 with a draft."""
     total, square = np.zeros(len(blurs)), np.zeros(len(blurs))
     wide = [row.astype(np.float64) for row in rows[1:]]
@@ -77,4 +80,9 @@ def spreads(rows: list[Row], blurs: Row, floor: float) -> tuple[NDArray[np.float
     spread = np.sqrt((square + blurs) / (START - 1))
     floor = spread.max(initial=floor) * float(F(1 / 256 if floor > 0 else 1e-6))
     spread = np.where(floor > spread, floor, spread)
-    return centre, 1 / np.where(spread < 1e-30, 1e-30, spread)
+    spread = np.where(spread < 1e-30, 1e-30, spread)
+    for start in range(0, len(spread) if shared else 0, AROUND):
+        around = spread[start : start + AROUND]
+        mean = np.cumsum(around)[-1] / len(around)
+        spread[start : start + AROUND] = np.sqrt(around) * np.sqrt(mean)
+    return centre, 1 / spread

@@ -29,6 +29,9 @@ class Settings:
     surprise: float
     count_every: int
     coarse: bool = False
+    parts: bool = False
+    delta_far: float = 1.0
+    delta_own: float = 1.0
 
     @classmethod
     def read(cls, data: Bytes) -> Settings:
@@ -48,4 +51,6 @@ class Settings:
         data.varint(0, 1 << 16)  # layers_back
         settings.two &= not settings.most_rows
         settings.coarse = bool(data.flag())
+        settings.parts = bool(data.flag()) and settings.two
+        settings.delta_far, settings.delta_own = real(1e-2, 1e2), real(1e-2, 1e2)
         return settings

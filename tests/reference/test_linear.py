@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from linear.made import DRAFTS, SETTINGS, SPOILS, TYPES, Layer, bits_of, encoded
@@ -35,7 +37,7 @@ def twin(layer, settings):
         rope = Rope(list(zip(turn.first, turn.second, strict=True)), list(turn.cos), list(turn.sin)) if turn else None
         streams.append(Stream(int(first), channels, kind == "value", rope))
     width = layer.base.shape[1] if layer.base is not None else 0
-    return linear.LinearDecoder(extent, streams, width, Unit.read(Bytes(written)).settings)
+    return linear.LinearDecoder(extent, streams, width, Unit.read(Bytes(written)).settings, layer.near)
 
 
 def compare(layer, settings, steps=()):
@@ -95,7 +97,22 @@ def test_every_mode():
 @pytest.mark.parametrize("base", [0, 7, 40])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_any_settings(name, base):
-    compare(Layer(keys=(16,), values=(8,), tokens=80, base=base), SETTINGS[name])
+    compare(Layer(keys=(16,), values=(8,), tokens=80, base=base, near=base // 2), SETTINGS[name])
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
+def test_parts(spoil):
+    for dtype in TYPES:
+        layer = Layer(dtype, (34,), (80,), 60, base=70, near=40).spoil(spoil)
+        compare(layer, SETTINGS["parts"], (35, 1))
+        compare(layer.drafted(), replace(SETTINGS["parts"], coarse=True), (35, 1))
+
+
+@pytest.mark.parametrize("near", [0, 1, 14, 15, 31, 46, 47, 95, 100])
+def test_nearest_columns(near):
+    settings = SETTINGS["parts"]
+    compare(Layer(keys=(16,), values=(8,), tokens=60, base=100, near=near), settings)
+    compare(Layer(keys=(16,), values=(8,), tokens=60, base=100, near=near), replace(settings, parts=False))
 
 
 @pytest.mark.parametrize("spoil", ["", "jump", "zeros"])
