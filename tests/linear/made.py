@@ -57,7 +57,9 @@ class Layer:
     ``near`` columns of the base are the nearest layer's, all unless it says otherwise.
     """
 
-    def __init__(self, dtype="BF16", keys=(32,), values=(32,), tokens=60, seed=0, turned=True, base=0, names=True, near=None):
+    def __init__(
+        self, dtype="BF16", keys=(32,), values=(32,), tokens=60, seed=0, turned=True, base=0, names=True, near=None
+    ):
         rng = np.random.default_rng(seed)
         self.dtype, self.tokens, self.near = dtype, tokens, near
         self.kinds = ["key"] * len(keys) + ["value"] * len(values)
