@@ -15,23 +15,24 @@ import numpy as np
 
 from kvzip.coder.jit import kernel, step
 from kvzip.coder.lanes import WIDTH, sum16
-from kvzip.coder.memory import advance, bits_of, float_of, peek, pointer_of, poke
+from kvzip.coder.memory import advance, float_of, peek, pointer_of, poke
 from kvzip.predict import symbols as coding
-from kvzip.predict.energy import factor, learn_usual
+from kvzip.predict.energy import learn_usual
 from kvzip.predict.grid import CODES, DOWN, LIFT, MANTISSA, NORMAL, OFFSET, SIGN_AT, pack
 from kvzip.predict.row import (
     ENERGY,
     ESCAPED,
-    LOUD,
     MEAN_AT,
     ROW,
     TOTAL,
-    USUALLY,
     VARIANCE_AT,
     begin_row,
     end_row,
+    expect,
+    grow,
+    look,
 )
-from kvzip.predict.rows import add, subtract
+from kvzip.predict.rows import subtract
 from kvzip.predict.sixteen import read, write
 from kvzip.predict.steps import AVERAGES, DRAFTED, GAINS, LEARNED, USUAL, WORK_ROWS, X
 from kvzip.windows.estimator import CODE_SHIFT, WINDOW, quantise, rewrite, smooth, widen
@@ -166,8 +167,8 @@ def build(decoding: bool) -> Any:
         wide = together * padded
         spare = np.int64(streams) * tokens * channels
         group_of, settings, start_of = pointer_of(groups), pointer_of(parameters), pointer_of(starts)
-        x, taken, cosines, living = pointer_of(values), pointer_of(literals), pointer_of(turn), pointer_of(live)
-        expected = pointer_of(draft)
+        x, taken, expected = pointer_of(values), pointer_of(literals), pointer_of(draft)
+        cosines, living = pointer_of(turn), pointer_of(live)
         works, all_symbols, row_of = pointer_of(scratch), pointer_of(symbols), pointer_of(rows)
         packed, lows, coded = pointer_of(integers), pointer_of(naturals), pointer_of(out)
         places, row_widths, logs = advance(packed, wide), advance(packed, 2 * wide), advance(packed, 3 * wide)
@@ -181,8 +182,7 @@ def build(decoding: bool) -> Any:
         learn_of, mean_of, gain_of = pointer_of(learned), pointer_of(averages), pointer_of(gains)
         memory_of, pair_memory_of = pointer_of(memory), pointer_of(pair_memory)
         memory_row, pair_row = memory.shape[1], pair_memory.shape[1]
-        quiet = literal = word = overrun = np.int64(0)
-        place = group = np.int64(0)  # how many were coded so far
+        quiet = literal = word = overrun = place = group = np.int64(0)  # the last two: how many were coded so far
         for band in range(0, streams, together):
             size = min(np.int64(together), streams - band)
             for now in range(tokens + size - 1):
@@ -213,12 +213,8 @@ def build(decoding: bool) -> Any:
                         mean_at, variance_at = peek(row, MEAN_AT) + within, peek(row, VARIANCE_AT) + within
                         at = (stream * tokens + now - j) * channels + ahead
                         if drafted:
-                            add(work, mean_at, expected, at, work, DRAFTED * padded + within)
-                            mean_at = DRAFTED * padded + within
-                        loud = float_of(np.int32(peek(row, LOUD)))
-                        if looks:
-                            loud = factor(peek(row, ENERGY), stream * channels + ahead)
-                            poke(row, LOUD, np.int64(bits_of(loud)))
+                            mean_at = expect(work, mean_at, expected, at, DRAFTED * padded + within)
+                        loud = look(row, looks, stream * channels + ahead)
                         pack(
                             work, mean_at, work, variance_at, loud, mantissa, down, offset, normal, mask, lift, up,
                             packed, p, places, p,
@@ -255,9 +251,7 @@ def build(decoding: bool) -> Any:
                         poke(row, ESCAPED, peek(row, ESCAPED) + found - literal)
                         literal, place, group = found, place + wanted, group + 1
                         if energy_step:
-                            logs_sum = np.int64(sum16(logs, 0))
-                            poke(row, TOTAL, peek(row, TOTAL) + logs_sum)
-                            poke(row, ENERGY, peek(row, ENERGY) + logs_sum - peek(row, USUALLY) * wanted)
+                            grow(row, np.int64(sum16(logs, 0)), wanted)
                 if word > word_end:
                     overrun += word - word_end
                     word = word_end

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from kvzip.coder.jit import step
-from kvzip.coder.memory import bits_of, poke
+from kvzip.coder.memory import bits_of, float_of, peek, poke
+from kvzip.predict import rows
+from kvzip.predict.energy import factor
 from kvzip.predict.steps import learn_row, predict_row, turn_row, unturn_row
 
 # Numbers of a row (int64): where its means and variances begin, the token's energy, the usual one and what both make
@@ -41,3 +43,27 @@ def end_row(  # type: ignore[no-untyped-def]
     learn_row(
         groups, count, padded, work, row_at, own, gains, rows_of, slot, times, pairs_of, pair, pair_times, learn, live
     )  # fmt: skip
+
+
+@step
+def expect(work, mean_at, draft, at, into):  # type: ignore[no-untyped-def]
+    """Add sixteen numbers of a draft to means; where they are then."""
+    rows.add(work, mean_at, draft, at, work, into)
+    return into
+
+
+@step
+def look(row, looks, before):  # type: ignore[no-untyped-def]
+    """What variances are multiplied by: anew if it ``looks`` at the energy, so many channels having been coded."""
+    loud = float_of(np.int32(peek(row, LOUD)))
+    if looks:
+        loud = factor(peek(row, ENERGY), before)
+        poke(row, LOUD, np.int64(bits_of(loud)))
+    return loud
+
+
+@step
+def grow(row, logarithms, channels):  # type: ignore[no-untyped-def]
+    """Add the logarithms of some channels, which sum to so much, to the token's energy."""
+    poke(row, TOTAL, peek(row, TOTAL) + logarithms)
+    poke(row, ENERGY, peek(row, ENERGY) + logarithms - peek(row, USUALLY) * channels)

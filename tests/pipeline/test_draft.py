@@ -504,6 +504,7 @@ NO_ARRAYS = {
     "the wrong way round": {("key", 0): ARRAY},
 }
 
+
 @pytest.mark.parametrize(
     "name",
     NO_ARRAYS,

@@ -8,6 +8,7 @@ import pytest
 
 import kvzip
 from kvzip.blocks import codec
+from kvzip.blocks import drafted as encoder
 from kvzip.blocks.codec import Chain
 from kvzip.dtypes import DTYPES
 from kvzip.pipeline import encode_unit
@@ -42,6 +43,7 @@ def runs(monkeypatch):
     monkeypatch.setattr(Chain, "promised", lambda self, values: 1 << 40)
     monkeypatch.setattr(codec, "worth", lambda *_: True)
     monkeypatch.setattr(encode_unit, "try_both", lambda *_: (1, 10))
+    monkeypatch.setattr(encoder, "try_both", lambda *_: (1, 10))
     monkeypatch.setattr(PlannedUnit, "step", property(lambda self: 40))
     return found
 

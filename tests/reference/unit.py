@@ -112,15 +112,16 @@ class UnitDecoder:
         for stream in self.streams:
             if stream.rope and not stream.value:
                 require(stream.rope.channels <= stream.channels, "a rope for wider rows")
-        base = sum(stream.channels for unit in self.bases for stream in unit.streams)
-        self.sides = {FAR: Side(LinearDecoder(extents[0], self.streams, base, unit.settings), [])}
+        widths = [sum(stream.channels for stream in unit.streams) for unit in self.bases]
+        base, near = sum(widths), sum(widths[:1])
+        self.sides = {FAR: Side(LinearDecoder(extents[0], self.streams, base, unit.settings, near), [])}
         self.draft: UnitDraft | None = None
         if unit.near is not None:
             found = [rows for extent in extents if (rows := rows_of(extent, known.draft))]
             require(len(found) == len(extents), "a draft that is not there")
             require(len(unit.scales) in (0, len(self.streams)), "scales of other streams")
             self.draft = UnitDraft(found, unit.scales)
-            self.sides[NEAR] = Side(LinearDecoder(extents[0], self.streams, base, unit.near), [])
+            self.sides[NEAR] = Side(LinearDecoder(extents[0], self.streams, base, unit.near, near), [])
         self.names = self._names()
         self.apart: list[Chain] = []
         self.rows: list[list[int]] = []  # of each token so far, all streams' channels joined
