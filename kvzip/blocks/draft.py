@@ -41,8 +41,8 @@ class DraftRows:
         """Tokens ``start`` to ``stop`` as numbers below 2^60, each stream's times its scale, rounded once."""
         part = np.ascontiguousarray(self.bits[:, start:stop])
         numbers: Floats
-        if self.dtype.name == "F32":
-            numbers = part.view(np.float32).copy()
+        if self.dtype.name in ("F32", "BF16"):
+            numbers = (part.astype(np.uint32) << (32 - self.dtype.bits)).view(np.float32)
             numbers[~(np.abs(numbers) < HUGE)] = 0
         else:
             grid = grid_of(self.dtype)

@@ -45,7 +45,7 @@ from kvzip.blocks.tally import COUNTERS, Tally
 from kvzip.coder import aligned
 from kvzip.coder.lanes import WIDTH
 from kvzip.predict.grid import Grid, grid_of
-from kvzip.predict.model import Coded, ResidualModel, numbers_of, scales_of
+from kvzip.predict.model import SCALE_ROWS, Coded, ResidualModel, numbers_of, scales_of
 from kvzip.predict.prior import Prior
 from kvzip.predict.rope import Rope
 from kvzip.predict.tokens import Occurrences
@@ -57,7 +57,8 @@ from kvzip.wire import Cursor, put_varint
 CONTINUED, STARTED = 0, 1
 SCALED = 1
 PRIMED = 512  # rows that the far rows' prediction learns from before the first of them
-TRIAL_ROWS, TRIAL_STREAMS = 192, 2  # coded both ways, to see whether a draft helps
+TRIAL_ROWS, TRIAL_STREAMS = 192, 1  # coded both ways, to see whether a draft helps
+OBVIOUS_ROWS, OBVIOUS = 64, 1 / 64
 LEAST_SHARED = 16  # rows at the start that are the draft's, or all, for it to be used whatever follows
 LEAST_SCALE, MOST_SCALE = 2.0**-60, 2.0**60
 
@@ -259,7 +260,8 @@ class Drafted:
         part = top[:, start:stop]
         side, head = self.near if near else self.far, b""
         if side is None:
-            draft = self.draft.numbers(self.token + start, self.token + stop, self.scales) if near else None
+            head_stop = self.token + min(stop, start + SCALE_ROWS)
+            draft = self.draft.numbers(self.token + start, head_stop, self.scales) if near else None
             scales = scales_of(part, self.grid, draft)
             head = scales.tobytes()
             side = self._side(near, start, part.shape[2], scales)
@@ -362,6 +364,8 @@ def try_both(drafted: Drafted, values: NDArray[Any], choice: Choice, start: int)
     )  # fmt: skip
     top = trial._top(few)
     scales = scales_to(top, trial.grid, draft)
+    if _obvious(numbers_of(top[:, :OBVIOUS_ROWS], trial.grid), draft.numbers(0, few.shape[1], scales)):
+        return few.size // 8, few.size
     trial._start(replace(choice, tokens=0, together=len(few)), few.shape[2], scales)
     trial.past = top[:, :0]
     middle = few.shape[1] // 2
@@ -370,3 +374,11 @@ def try_both(drafted: Drafted, values: NDArray[Any], choice: Choice, start: int)
         trial._encode_side(top, 0, middle, near)
         sizes.append(len(b"".join(trial._encode_side(top, middle, few.shape[1], near))))
     return sizes[0], sizes[1]
+
+
+def _obvious(values: NDArray[np.float32], draft: NDArray[np.float32]) -> bool:
+    """Whether a draft is so near, against what values differ by from token to token, that nothing need be tried."""
+    rows = min(values.shape[1], draft.shape[1])
+    left = values[:, :rows].astype(np.float64) - draft[:, :rows]
+    steps = np.diff(values[:, :rows].astype(np.float64), axis=1)
+    return bool(np.mean(left**2) < OBVIOUS * np.mean(steps**2))

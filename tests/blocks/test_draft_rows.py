@@ -166,7 +166,7 @@ def test_a_draft_in_other_numbers_is_taken_and_one_of_other_tokens_is_not(layer,
     same = DraftRows(real("chat_fp16")[name], F16)
     assert worth(*trial(values, same, kind))
     near, far = try_both(*trial(values, same, kind), 0)
-    assert near < 0.5 * far
+    assert near < 0.52 * far
     near, far = try_both(*trial(values, DraftRows(real("prose_bf16")[name], BF16), kind), 0)
     assert near >= Choice.bar * far
 
