@@ -52,16 +52,8 @@ class Cursor:
 
     def varint(self, ceiling: int = (1 << 64) - 1) -> int:
         """A varint not above ``ceiling``."""
-        value = shift = 0
-        while True:
-            byte = self.u8()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-            if shift > 63:
-                raise self.damaged("holds an overlong number")
-        if (byte == 0 and shift) or value > ceiling:
+        (value,) = self.varints(1)
+        if value > ceiling:
             raise self.damaged(f"holds a number out of range ({value})")
         return value
 

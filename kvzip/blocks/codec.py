@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from kvzip.blocks.draft import DraftRows
 from kvzip.blocks.drafted import Drafted, worth
 from kvzip.blocks.planar import Planar
-from kvzip.blocks.predicted import Choice, Predicted
+from kvzip.blocks.predicted import Predicted
+from kvzip.blocks.prediction import Choice
 from kvzip.blocks.tally import Tally
 from kvzip.errors import UnsupportedError
 from kvzip.predict.grid import grid_of

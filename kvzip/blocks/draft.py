@@ -126,6 +126,13 @@ class DraftSource(Protocol):
         """The draft of an extent's streams, None if it lacks one of them."""
 
 
+def rows_of(source: DraftSource | None, extents: tuple[Extent, ...]) -> tuple[DraftRows, ...] | None:
+    """The draft of each of the extents, None if it lacks any."""
+    found = [source.rows(extent) if source else None for extent in extents]
+    rows = tuple(part for part in found if part is not None)
+    return rows if len(rows) == len(extents) else None
+
+
 def can_draft(dtype: Dtype) -> bool:
     """Whether a type's values can be a draft or have one."""
     return dtype.name == "F32" or grid_of(dtype) is not None

@@ -30,31 +30,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.blocks.draft import DraftRows, matches
-from kvzip.blocks.predicted import (
+from kvzip.blocks.prediction import (
+    CONTINUED,
     MOST_TOGETHER,
-    RESIDUALS,
-    ROTATED,
+    STARTED,
     Choice,
+    Prediction,
     even_share,
-    order_of,
     put_run,
+    read_scales,
     take_run,
     zero_rows,
 )
-from kvzip.blocks.tally import COUNTERS, Tally
+from kvzip.blocks.tally import Tally
 from kvzip.coder import aligned
 from kvzip.coder.lanes import WIDTH
-from kvzip.predict.grid import Grid, grid_of
+from kvzip.predict.grid import Grid
 from kvzip.predict.model import SCALE_ROWS, Coded, ResidualModel, numbers_of, scales_of
 from kvzip.predict.prior import Prior
 from kvzip.predict.rope import Rope
 from kvzip.predict.tokens import Occurrences
 from kvzip.streams.extent import Extent
-from kvzip.windows import triggers
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_varint
 
-CONTINUED, STARTED = 0, 1
 SCALED = 1
 PRIMED = 512  # rows that the far rows' prediction learns from before the first of them
 TRIAL_ROWS, TRIAL_STREAMS = 192, 1  # coded both ways, to see whether a draft helps
@@ -78,7 +77,7 @@ class _Side:
         return self.seen.part(start - self.began, stop - self.began)
 
 
-class Drafted:
+class Drafted(Prediction):
     """The two predictions of a chain between its blocks, and the two directions of coding a block by them."""
 
     def __init__(
@@ -92,16 +91,10 @@ class Drafted:
         measure: bool = False,
         prior: Prior | None = None,
     ) -> None:
-        grid = grid_of(extent.dtype)
-        assert grid is not None
-        self.grid: Grid = grid
-        self.extent, self.kinds, self.parameters, self.draft = extent, kinds, parameters, draft
-        self.ropes, self.tokens, self.measure, self.prior = ropes, tokens, measure, prior
-        self.halved = 8 * extent.itemsize != grid.bits
-        self.token = 0
+        super().__init__(extent, kinds, parameters, ropes, tokens, measure, prior)
+        self.draft = draft
         self.choice: Choice | None = None
         self.scales: NDArray[np.float32] | None = None
-        self.order: NDArray[np.int64] | None = None
         self.near: _Side | None = None
         self.far: _Side | None = None
         self.past = np.zeros((len(kinds), 0, 0), np.uint16)  # the last rows, for the far ones to learn from
@@ -183,19 +176,13 @@ class Drafted:
         return values
 
     def report_to(self, tally: Tally) -> None:
-        """Add what was done so far; the windows' counters go with the first stream, since streams share them."""
+        """Add what was done so far."""
         tally.compare(self.matched)
         if self.halved:
             tally.spend("mantissa", np.full(len(self.kinds), 16.0 * self.low))
         for side in (self.near, self.far):
-            if side is None:
-                continue
-            counters = np.zeros((len(self.kinds), len(COUNTERS)), np.int64)
-            counters[0] = side.model.states[triggers.COUNTERS]
-            counters[:, COUNTERS.index("length")] = 0
-            tally.absorb(RESIDUALS, counters)
-            for number, what in enumerate(("symbols", "low bits", "literals")):
-                tally.spend(what, side.model.spent[:, number] / 256)
+            if side is not None:
+                self._report_model(side.model, tally)
 
     # -- parts of both directions
 
@@ -212,16 +199,11 @@ class Drafted:
 
     def _start(self, choice: Choice, channels: int, scales: NDArray[np.float32] | None) -> None:
         self.choice, self.scales = choice, scales
-        if choice.rope:
-            self.order = order_of(self.ropes[choice.rope - 1], channels)
+        self._take_order(choice, channels)
 
     def _reached(self, count: int) -> int:
         """How many of the next ``count`` rows the draft reaches."""
         return min(count, max(0, self.draft.tokens - self.token))
-
-    def _top(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The part of the values that is predicted."""
-        return (values >> 16).astype("<u2") if self.halved else values
 
     def _side(self, near: bool, row: int, channels: int, scales: NDArray[np.int8]) -> _Side:
         """A prediction that begins at ``row`` of the block."""
@@ -231,21 +213,12 @@ class Drafted:
             seen = self.tokens[self._chosen.tokens - 1]
             began -= 0 if near else self.past.shape[1]
             seen = seen.since(began) if began else seen
-        model = ResidualModel(
-            len(self.kinds), channels, self.grid, self.parameters,
-            self.ropes[self._chosen.rope - 1] if self._chosen.rope else None,
-            tuple(kind in ROTATED for kind in self.kinds), scales,
-            seen.slots if seen else 0, seen.pair_slots if seen else 0, self._chosen.energy, self.prior,
-            self._chosen.together,
-        )  # fmt: skip
+        model = self._new_model(self._chosen, channels, scales, seen)
         side = _Side(model, began, seen)
         if not near and self.past.shape[1]:
             past = self._ordered(self.past)
             model.learn(past.reshape(-1), past.shape[1], side.part(began, began + past.shape[1]))
         return side
-
-    def _ordered(self, values: NDArray[Any]) -> NDArray[Any]:
-        return np.ascontiguousarray(values if self.order is None else values[:, :, self.order])
 
     def _numbers(self, start: int, stop: int, near: bool) -> NDArray[np.float32] | None:
         """The draft of rows ``start`` to ``stop`` of the block as a prediction takes it."""
@@ -277,7 +250,7 @@ class Drafted:
         streams, _, channels = top.shape
         side = self.near if near else self.far
         if side is None:
-            scales = _read_scales(cursor, streams)
+            scales = read_scales(cursor, streams)
             side = self._side(near, start, channels, scales)
             self.near, self.far = (side, self.far) if near else (self.near, side)
         coded: Coded = take_run(cursor, self.grid, streams * (stop - start) * channels)
@@ -313,19 +286,8 @@ class Drafted:
             raise cursor.damaged("starts a prediction in an impossible way")
         if scales is not None and not ((np.abs(scales) > LEAST_SCALE) & (np.abs(scales) < MOST_SCALE)).all():
             raise cursor.damaged("scales a draft in an impossible way")
-        used = self.ropes[rope - 1] if rope else None
-        if used is not None and max((*used.first, *used.second), default=0) >= channels:
-            raise cursor.damaged("names a rope for wider rows")
-        if tokens and len(self.tokens[tokens - 1].slot) != self.extent.tokens:
-            raise cursor.damaged("names the tokens of another dump")
+        self._require_known(cursor, rope, tokens, channels)
         return Choice(rope, tokens, False, energy, together), channels, scales
-
-
-def _read_scales(cursor: Cursor, streams: int) -> NDArray[np.int8]:
-    scales = np.frombuffer(cursor.take(2 * streams), np.int8).reshape(streams, 2)
-    if abs(scales.astype(int)).max(initial=0) > 120:
-        raise cursor.damaged("starts a prediction in an impossible way")
-    return scales
 
 
 def scales_to(values: NDArray[Any], grid: Grid, draft: DraftRows) -> NDArray[np.float32] | None:

@@ -18,49 +18,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.blocks.tally import COUNTERS, Tally
+from kvzip.blocks.prediction import (
+    CONTINUED,
+    MOST_TOGETHER,
+    STARTED,
+    Choice,
+    Prediction,
+    even_share,
+    put_run,
+    read_scales,
+    take_run,
+    zero_rows,
+)
+from kvzip.blocks.tally import Tally
 from kvzip.coder import rans
-from kvzip.predict.grid import Grid, grid_of
-from kvzip.predict.model import Coded, ResidualModel, scales_of
+from kvzip.predict.model import ResidualModel, scales_of
 from kvzip.predict.prior import Prior
 from kvzip.predict.rope import Rope
 from kvzip.predict.tokens import Occurrences
 from kvzip.streams.extent import Extent
-from kvzip.windows import triggers
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_varint
 
-CONTINUED, STARTED = 0, 1
 UNIQUE, TOGETHER = 1, 2  # flags
-MOST_TOGETHER = 16
-RESIDUALS = -1  # the number of the predicted part among planes, in a tally
-ROTATED = ("key", "latent", "")
 
 
-@dataclass(frozen=True)
-class Choice:
-    """How a chain is predicted. ``rope`` and ``tokens`` count from 1, 0 is none; ``unique`` needs tokens; up to
-    ``together`` streams are coded at once, which changes the decoder's speed, not the size. ``near``: only relative
-    to a draft, or not at all; ``bar``: what a draft must bring the size of a sample down to, of that without it by
-    the stream alone.
-    """
-
-    rope: int = 0
-    tokens: int = 0
-    unique: bool = False
-    energy: int = 1
-    together: int = 4
-    near: bool = False
-    bar: float = 0.98
-
-
-class Predicted:
+class Predicted(Prediction):
     """The prediction of a chain between its blocks, and the two directions of coding a block by it."""
 
     def __init__(
@@ -73,16 +62,9 @@ class Predicted:
         measure: bool = False,
         prior: Prior | None = None,
     ) -> None:
-        grid = grid_of(extent.dtype)
-        assert grid is not None
-        self.grid: Grid = grid
-        self.extent, self.kinds, self.parameters = extent, kinds, parameters
-        self.ropes, self.tokens, self.measure, self.prior = ropes, tokens, measure, prior
-        self.halved = 8 * extent.itemsize != grid.bits
-        self.token = 0  # of the chain's next row
+        super().__init__(extent, kinds, parameters, ropes, tokens, measure, prior)
         self.choice = Choice()
         self.model: ResidualModel | None = None
-        self.order: NDArray[np.int64] | None = None
         self.seen: Occurrences | None = None
         self.store = np.zeros((0, 0, 0), np.uint16)
 
@@ -157,15 +139,10 @@ class Predicted:
         return values
 
     def report_to(self, tally: Tally) -> None:
-        """Add what was done so far; the windows' counters go with the first stream, since streams share them."""
+        """Add what was done so far."""
         if self.model is None:
             return
-        counters = np.zeros((len(self.kinds), len(COUNTERS)), np.int64)
-        counters[0] = self.model.states[triggers.COUNTERS]
-        counters[:, COUNTERS.index("length")] = 0  # by stream, below
-        tally.absorb(RESIDUALS, counters)
-        for number, what in enumerate(("symbols", "low bits", "literals")):
-            tally.spend(what, self.model.spent[:, number] / 256)
+        self._report_model(self.model, tally)
         if self.halved:
             tally.spend("mantissa", np.full(len(self.kinds), 16.0 * self.token * self.model.channels))
 
@@ -173,30 +150,12 @@ class Predicted:
 
     def _start(self, choice: Choice, channels: int, scales: NDArray[np.int8]) -> None:
         self.choice = choice
-        rope = self.ropes[choice.rope - 1] if choice.rope else None
         self.seen = self.tokens[choice.tokens - 1] if choice.tokens else None
-        self.order = None
-        if rope is not None:
-            self.order = order_of(rope, channels)
-        repeats = self.seen is not None and not choice.unique
-        slots = self.seen.slots if self.seen is not None else 0
-        pairs = self.seen.pair_slots if self.seen is not None else 0
+        self._take_order(choice, channels)
         if choice.unique:
+            slots = self.seen.slots if self.seen is not None else 0
             self.store = np.zeros((len(self.kinds), slots, channels), np.dtype(f"<u{self.grid.bits // 8}"))
-        self.model = ResidualModel(
-            len(self.kinds),
-            channels,
-            self.grid,
-            self.parameters,
-            rope,
-            tuple(kind in ROTATED for kind in self.kinds),
-            scales,
-            slots if repeats else 0,
-            pairs if repeats else 0,
-            choice.energy,
-            self.prior,
-            choice.together,
-        )
+        self.model = self._new_model(choice, channels, scales, None if choice.unique else self.seen)
 
     def _kept(self, count: int) -> tuple[NDArray[np.bool_] | None, Occurrences]:
         """Which of the next ``count`` rows are coded (None for all), and what is known of their tokens."""
@@ -225,10 +184,6 @@ class Predicted:
         out[:, ~kept] = self.store[:, self.seen.slot[self.token : self.token + count][~kept]]
         return out
 
-    def _ordered(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Channels in the order of the rope's pairs."""
-        return np.ascontiguousarray(values if self.order is None else values[:, :, self.order])
-
     def _disordered(self, values: NDArray[Any]) -> NDArray[Any]:
         if self.order is None:
             return values
@@ -240,64 +195,17 @@ class Predicted:
         """The low part of the values, empty but for F32, and the part that is predicted."""
         if not self.halved:
             return values[:, :, :0], values
-        return (values & 0xFFFF).astype("<u2"), (values >> 16).astype("<u2")
+        return (values & 0xFFFF).astype("<u2"), self._top(values)
 
     def _read_start(self, cursor: Cursor, streams: int, channels: int) -> tuple[Choice, int, NDArray[np.int8]]:
         """What ``encode`` wrote where a prediction starts."""
         flags, energy = cursor.u8(), cursor.u8()
         together = cursor.u8() if flags & TOGETHER else 1
         rope, tokens = cursor.varint(len(self.ropes)), cursor.varint(len(self.tokens))
-        scales = np.frombuffer(cursor.take(2 * streams), np.int8).reshape(streams, 2)
+        scales = read_scales(cursor, streams)
         unique = bool(flags & UNIQUE)
-        too_far = abs(scales.astype(int)).max(initial=0) > 120
         alone = flags & TOGETHER and not 2 <= together <= min(streams, MOST_TOGETHER)
-        if flags & ~(UNIQUE | TOGETHER) or alone or (unique and (self.halved or not tokens)) or too_far:
+        if flags & ~(UNIQUE | TOGETHER) or alone or (unique and (self.halved or not tokens)):
             raise cursor.damaged("starts a prediction in an impossible way")
-        used = self.ropes[rope - 1] if rope else None
-        if used is not None and max((*used.first, *used.second), default=0) >= channels:
-            raise cursor.damaged("names a rope for wider rows")
-        if tokens and (len(self.tokens[tokens - 1].slot) != self.extent.tokens or self.token):
-            raise cursor.damaged("names the tokens of another dump")
+        self._require_known(cursor, rope, tokens, channels)
         return Choice(rope, tokens, unique, energy, together), channels, scales
-
-
-def order_of(rope: Rope, channels: int) -> NDArray[np.int64] | None:
-    """Channels in the order they are coded: the pairs' first ones, the second ones, the rest; None for 0, 1, 2..."""
-    turned = {*rope.first, *rope.second}
-    order = [*rope.first, *rope.second, *(c for c in range(channels) if c not in turned)]
-    return np.array(order, np.int64) if order != list(range(channels)) else None
-
-
-def take_run(cursor: Cursor, grid: Grid, size: int) -> Coded:
-    """What a run of ``size`` values was coded into."""
-    lanes_log2, words, literals = cursor.u8(), cursor.varint(2 * size), cursor.varint(size)
-    if lanes_log2 > rans.MAX_LANES_LOG2:
-        raise cursor.damaged("has too many lanes")
-    width = np.dtype(f"<u{grid.bits // 8}")
-    return Coded(
-        lanes_log2,
-        np.frombuffer(cursor.take(4 << lanes_log2), "<u4"),
-        np.frombuffer(cursor.take(2 * words), "<u2"),
-        np.frombuffer(cursor.take(width.itemsize * literals), width),
-    )
-
-
-def put_run(coded: Coded) -> bytes:
-    """The numbers that ``take_run`` reads first; the arrays follow."""
-    out = bytearray((coded.lanes_log2,))
-    put_varint(out, len(coded.words))
-    put_varint(out, len(coded.literals))
-    return bytes(out)
-
-
-def even_share(streams: int, most: int) -> int:
-    """How many streams to code together: shares of at most so many, as even as they can be."""
-    return -(-streams // max(1, -(-streams // most)))
-
-
-def zero_rows(values: NDArray[Any]) -> int:
-    """How many rows of zeros all streams of (streams, tokens, channels) end in."""
-    if values[:, -1:].any():
-        return 0
-    alive = np.flatnonzero(values.any(axis=(0, 2)))
-    return int(values.shape[1] - 1 - (alive[-1] if len(alive) else -1))

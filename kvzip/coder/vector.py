@@ -43,7 +43,30 @@ def _usable() -> bool:
 
 VECTORS = _usable()
 
-_TEXT = """
+# Both puts begin so: room is made in each state %x that %code would overflow, which leaves %y; %n words go out.
+_FLUSH = """  %x = load <16 x i32>, ptr %lanes, align 4
+  %freq = and <16 x i32> %code, splat (i32 65535)
+  %start = lshr <16 x i32> %code, splat (i32 16)
+  %b0 = insertelement <16 x i32> poison, i32 %bits, i64 0
+  %b = shufflevector <16 x i32> %b0, <16 x i32> poison, <16 x i32> zeroinitializer
+  %rest1 = sub i32 32, %bits
+  %rest0 = insertelement <16 x i32> poison, i32 %rest1, i64 0
+  %rest = shufflevector <16 x i32> %rest0, <16 x i32> poison, <16 x i32> zeroinitializer
+  %top = lshr <16 x i32> %x, %rest
+  %full = icmp uge <16 x i32> %top, %freq
+  %bitmap = bitcast <16 x i1> %full to i16
+  %n16 = call i16 @llvm.ctpop.i16(i16 %bitmap)
+  %n = zext i16 %n16 to i64
+  %back = sub i64 0, %n
+  %wordp = getelementptr i16, ptr %words, i64 %back
+  %w = trunc <16 x i32> %x to <16 x i16>
+  call void @llvm.masked.compressstore.v16i16(<16 x i16> %w, ptr %wordp, <16 x i1> %full)
+  %shifted = lshr <16 x i32> %x, splat (i32 16)
+  %y = select <16 x i1> %full, <16 x i32> %shifted, <16 x i32> %x
+"""
+
+_TEXT = (
+    """
 declare <16 x i32> @llvm.masked.gather.v16i32.v16p0(<16 x ptr>, i32, <16 x i1>, <16 x i32>)
 declare <16 x i16> @llvm.masked.expandload.v16i16(ptr, <16 x i1>, <16 x i16>)
 declare void @llvm.masked.compressstore.v16i16(<16 x i16>, ptr, <16 x i1>)
@@ -140,26 +163,9 @@ define weak_odr i64 @kvzip_code16(ptr %symbols, ptr %place, ptr %codes, ptr %out
 
 define weak_odr i64 @kvzip_put16(ptr %codes, ptr %lanes, ptr %words, i32 %bits) alwaysinline nounwind {
   %code = load <16 x i32>, ptr %codes, align 4
-  %x = load <16 x i32>, ptr %lanes, align 4
-  %freq = and <16 x i32> %code, splat (i32 65535)
-  %start = lshr <16 x i32> %code, splat (i32 16)
-  %b0 = insertelement <16 x i32> poison, i32 %bits, i64 0
-  %b = shufflevector <16 x i32> %b0, <16 x i32> poison, <16 x i32> zeroinitializer
-  %rest1 = sub i32 32, %bits
-  %rest0 = insertelement <16 x i32> poison, i32 %rest1, i64 0
-  %rest = shufflevector <16 x i32> %rest0, <16 x i32> poison, <16 x i32> zeroinitializer
-  %top = lshr <16 x i32> %x, %rest
-  %full = icmp uge <16 x i32> %top, %freq
-  %bitmap = bitcast <16 x i1> %full to i16
-  %n16 = call i16 @llvm.ctpop.i16(i16 %bitmap)
-  %n = zext i16 %n16 to i64
-  %back = sub i64 0, %n
-  %wordp = getelementptr i16, ptr %words, i64 %back
-  %w = trunc <16 x i32> %x to <16 x i16>
-  call void @llvm.masked.compressstore.v16i16(<16 x i16> %w, ptr %wordp, <16 x i1> %full)
-  %shifted = lshr <16 x i32> %x, splat (i32 16)
-  %y = select <16 x i1> %full, <16 x i32> %shifted, <16 x i32> %x
-  %yf = uitofp <16 x i32> %y to <16 x float>
+"""
+    + _FLUSH
+    + """  %yf = uitofp <16 x i32> %y to <16 x float>
   %ff = uitofp <16 x i32> %freq to <16 x float>
   %qf = fdiv <16 x float> %yf, %ff
   %q0 = fptoui <16 x float> %qf to <16 x i32>
@@ -185,26 +191,9 @@ define weak_odr i64 @kvzip_put16(ptr %codes, ptr %lanes, ptr %words, i32 %bits) 
 define weak_odr i64 @kvzip_putpair16(ptr %codes, ptr %lows, ptr %lanes, ptr %words, i32 %bits)
     alwaysinline nounwind {
   %code = load <16 x i32>, ptr %lows, align 4
-  %x = load <16 x i32>, ptr %lanes, align 4
-  %freq = and <16 x i32> %code, splat (i32 65535)
-  %start = lshr <16 x i32> %code, splat (i32 16)
-  %b0 = insertelement <16 x i32> poison, i32 %bits, i64 0
-  %b = shufflevector <16 x i32> %b0, <16 x i32> poison, <16 x i32> zeroinitializer
-  %rest1 = sub i32 32, %bits
-  %rest0 = insertelement <16 x i32> poison, i32 %rest1, i64 0
-  %rest = shufflevector <16 x i32> %rest0, <16 x i32> poison, <16 x i32> zeroinitializer
-  %top = lshr <16 x i32> %x, %rest
-  %full = icmp uge <16 x i32> %top, %freq
-  %bitmap = bitcast <16 x i1> %full to i16
-  %n16 = call i16 @llvm.ctpop.i16(i16 %bitmap)
-  %n = zext i16 %n16 to i64
-  %back = sub i64 0, %n
-  %wordp = getelementptr i16, ptr %words, i64 %back
-  %w = trunc <16 x i32> %x to <16 x i16>
-  call void @llvm.masked.compressstore.v16i16(<16 x i16> %w, ptr %wordp, <16 x i1> %full)
-  %shifted = lshr <16 x i32> %x, splat (i32 16)
-  %y = select <16 x i1> %full, <16 x i32> %shifted, <16 x i32> %x
-  %keep = call <16 x i32> @llvm.cttz.v16i32(<16 x i32> %freq, i1 true)
+"""
+    + _FLUSH
+    + """  %keep = call <16 x i32> @llvm.cttz.v16i32(<16 x i32> %freq, i1 true)
   %q = lshr <16 x i32> %y, %keep
   %below = sub <16 x i32> %freq, splat (i32 1)
   %r = and <16 x i32> %y, %below
@@ -217,6 +206,7 @@ define weak_odr i64 @kvzip_putpair16(ptr %codes, ptr %lows, ptr %lanes, ptr %wor
   ret i64 %both
 }
 """
+)
 
 
 def _call(name: str, context: Any, builder: Any, kinds: Any, values: Any, pairs: int) -> Any:

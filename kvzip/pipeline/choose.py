@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.blocks.predicted import Choice
+from kvzip.blocks.prediction import Choice
 from kvzip.blocks.united import can_turn
 from kvzip.container.shared import Shared, rope_payload, tokens_payload
 from kvzip.dumps.safetensors import TensorEntry
@@ -73,12 +73,11 @@ class Chooser:
         if not self.options.predicts or extent.opaque or grid_of(extent.dtype) is None:
             return None
         rope, fast = None, self.options.level < PREDICTING
-        if fast:
-            pass  # only what is left of a draft is predicted, and hardly turns
-        elif self.options.rope is not None and any(kind != "value" for kind in kinds):
-            rope = rope_given(self.options.rope, extent)
-        elif self.options.rope is None:
-            rope = rope_of(extent, values, kinds, self.known.ropes)
+        if not fast:  # else only what is left of a draft is predicted, and hardly turns
+            if self.options.rope is None:
+                rope = rope_of(extent, values, kinds, self.known.ropes)
+            elif any(kind != "value" for kind in kinds):
+                rope = rope_given(self.options.rope, extent)
         tokens = len(self.known.tokens)
         if not tokens or not accepts_tokens(extent, len(self.known.tokens[-1].slot)):
             tokens = 0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kvzip.blocks.codec import Around, Chain
 from kvzip.blocks.draft import DraftRows
-from kvzip.blocks.predicted import Choice
+from kvzip.blocks.prediction import Choice
 from kvzip.container.shared import Shared, draft_payload, prior_payload
 from kvzip.container.structures import DIRECTORY, DUMP, OTHER_FILE, RESIDUALS, SINGLE, BlockHead, Member, Start
 from kvzip.container.writer import ContainerWriter

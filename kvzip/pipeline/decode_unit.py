@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kvzip.blocks.draft import UnitDraft
+from kvzip.blocks.draft import UnitDraft, rows_of
 from kvzip.blocks.united import UnitCoder, UnitShape, Values, can_turn, checked_bytes
 from kvzip.container.records import Record, RecordReader
 from kvzip.container.shared import Shared
@@ -141,8 +141,7 @@ def begin(
 
 def _draft(unit: Unit, extents: tuple[Extent, ...], shared: Shared, where: str) -> UnitDraft:
     """What the draft has for a unit that needs it."""
-    found = [shared.drafts.rows(extent) if shared.drafts else None for extent in extents]
-    rows = tuple(part for part in found if part is not None)
-    if len(rows) < len(extents) or len(unit.scales) not in (0, sum(len(part.bits) for part in rows)):
+    rows = rows_of(shared.drafts, extents)
+    if rows is None or len(unit.scales) not in (0, sum(len(part.bits) for part in rows)):
         raise ContainerError(f"{where}: a unit needs a draft that is not there; the container is damaged")
     return UnitDraft(rows, unit.scales)

@@ -50,11 +50,10 @@ class Opening:
         where: str,
         prior: Prior | None = None,
         draft: Draft | None = None,
-        check_draft: bool = True,
     ) -> Opening:
         """Read the magic, the first record, the prior and what the draft must be.
 
-        PriorError if it needs a prior and ``prior`` is not it; DraftError likewise, if ``check_draft``.
+        PriorError if it needs a prior and ``prior`` is not it; DraftError likewise.
         """
         reader = RecordReader(file, where)
         record = reader.next()
@@ -67,8 +66,7 @@ class Opening:
         if start.version > 1:
             opening._find_draft()
         opening.shared.begun = True
-        if check_draft:
-            opening._take_draft(draft)
+        opening._take_draft(draft)
         return opening
 
     def next(self) -> Record:

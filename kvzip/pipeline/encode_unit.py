@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from kvzip.blocks.draft import UnitDraft
+from kvzip.blocks.draft import UnitDraft, rows_of
 from kvzip.blocks.drafted import LEAST_SHARED, Drafted, scales_to, try_both
-from kvzip.blocks.predicted import Choice
+from kvzip.blocks.prediction import Choice
 from kvzip.blocks.united import UnitCoder, UnitShape, Values, checked_bytes, rows
 from kvzip.container.shared import Shared
 from kvzip.container.structures import BlockHead
@@ -65,10 +65,8 @@ class UnitEncoder:
 
     def _draft(self, extents: tuple[Extent, ...], values: Values, choice: Choice) -> UnitDraft | None:
         """What the draft has for a unit, if that helps."""
-        source = self.known.drafts
-        found = [source.rows(extent) if source else None for extent in extents]
-        rows = tuple(part for part in found if part is not None)
-        if len(rows) < len(extents):
+        rows = rows_of(self.known.drafts, extents)
+        if rows is None:
             return None
         scales: list[float] = []
         sizes = np.zeros(2)

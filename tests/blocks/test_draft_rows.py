@@ -13,7 +13,7 @@ from test_predicted import BF16, F16, F32, TYPES, extent_of, make
 
 from kvzip.blocks.draft import DraftRows, UnitDraft, can_draft
 from kvzip.blocks.drafted import Drafted, scales_to, try_both, worth
-from kvzip.blocks.predicted import Choice
+from kvzip.blocks.prediction import Choice
 from kvzip.dtypes import DTYPES
 from kvzip.dumps.safetensors import read_header
 from kvzip.predict.grid import grid_of

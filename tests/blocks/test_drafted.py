@@ -15,7 +15,7 @@ from kvzip.blocks import codec
 from kvzip.blocks.codec import Around, Chain
 from kvzip.blocks.draft import DraftRows
 from kvzip.blocks.drafted import PRIMED, Drafted
-from kvzip.blocks.predicted import Choice
+from kvzip.blocks.prediction import Choice
 from kvzip.dtypes import DTYPES
 from kvzip.errors import ContainerError, KvzipError
 from kvzip.predict.rope import from_spec

@@ -12,7 +12,8 @@ from hypothesis import strategies as some
 
 from kvzip.blocks import codec
 from kvzip.blocks.codec import Around, Chain
-from kvzip.blocks.predicted import Choice, Predicted
+from kvzip.blocks.predicted import Predicted
+from kvzip.blocks.prediction import Choice
 from kvzip.dtypes import DTYPES
 from kvzip.errors import ContainerError, KvzipError
 from kvzip.planes.split import default_symbol_bits
