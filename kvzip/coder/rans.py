@@ -25,6 +25,7 @@ from kvzip.coder.vector import VECTORS, WIDTH, put16, putpair16
 LANE_FLOOR = 1 << 16
 MAX_LANES_LOG2 = 7
 MAX_TABLE_BITS = 15
+SPARE_WORDS = WIDTH  # that an encoder may write, unused, before the first word in use
 
 
 def lanes_log2(symbols: int) -> int:
@@ -71,7 +72,7 @@ def encode_lanes(codes, count, lanes_log2, bits, reciprocal, states, words):  # 
     """Code ``codes[:count]`` backwards; return the index of the first word in use, words fill up from the end.
 
     ``states`` (1 << lanes_log2, uint32) holds the start states and receives the final ones. ``words`` needs room for
-    ``count + 1`` words. Never fails once every code's ``freq`` is in 1..2^bits.
+    ``count + SPARE_WORDS`` words. Never fails once every code's ``freq`` is in 1..2^bits.
     """
     at = np.int64(len(words))
     lane_mask = np.int64((1 << lanes_log2) - 1)
@@ -88,7 +89,7 @@ def encode_groups(codes, lows, starts, lanes_log2, bits, reciprocal, states, wor
 
     Group ``g`` has the values ``starts[g]`` to ``starts[g + 1]`` (int64); its ``codes`` are read first, then its
     ``lows``, whose frequencies are powers of two. Both codes of value ``i`` go to lane ``i mod lanes``. ``words``
-    needs room for two words a value, and one.
+    needs room for two words a value, and ``SPARE_WORDS``.
     """
     at = np.int64(len(words))
     lane_mask = np.int64((1 << lanes_log2) - 1)

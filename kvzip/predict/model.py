@@ -141,7 +141,7 @@ class ResidualModel:
         states[:] = rans.LANE_FLOOR
         if len(carried):
             states += carried.view("<u2")
-        words = np.empty(2 * count + 1, np.uint16)
+        words = np.empty(2 * count + rans.SPARE_WORDS, np.uint16)
         first = rans.encode_groups(
             out, out[count + spare :], starts, lanes_log2, bits, _reciprocals(bits), states, words
         )

@@ -143,7 +143,7 @@ class PlaneModel:
         states = np.full(1 << lanes_log2, rans.LANE_FLOOR, np.uint32)
         if len(carried):
             states += carried.view("<u2")
-        words = np.empty(count + 1, np.uint16)
+        words = np.empty(count + rans.SPARE_WORDS, np.uint16)
         first = rans.encode_lanes(codes, count, lanes_log2, bits, _reciprocals(bits), states, words)
         return Coded(lanes_log2, states, words[first:], literals[:used])
 

@@ -49,7 +49,7 @@ def slow_decode(count, freqs, lanes_log2, bits, states, words):
 def encode(intervals, lanes_log2, bits, starts):
     codes = np.array([start << 16 | freq for start, freq in intervals], np.uint32)
     states = np.array(starts, np.uint64)
-    words = np.empty(len(codes) + 1, np.uint16)
+    words = np.empty(len(codes) + rans.SPARE_WORDS, np.uint16)
     first = rans.encode_lanes(codes, len(codes), lanes_log2, bits, rans.reciprocals(bits), states, words)
     return states.tolist(), words[first:].tolist()
 
@@ -76,7 +76,7 @@ def test_rows_of_symbols_and_low_bits_equal_their_twin(data):
         (state,), more = slow_encode([(start, freq)], 0, bits, [expected[lane]])
         expected[lane] = state
         words = more + words
-    states, out = np.array(begin, np.uint32), np.empty(2 * count + 1, np.uint16)
+    states, out = np.array(begin, np.uint32), np.empty(2 * count + rans.SPARE_WORDS, np.uint16)
     codes, lows = np.append(codes, np.zeros(16, np.uint32)), np.append(lows, np.zeros(16, np.uint32))
     first = rans.encode_groups(codes, lows, edges, lanes_log2, bits, rans.reciprocals(bits), states, out)
     assert (states.tolist(), out[first:].tolist()) == (expected, words)
