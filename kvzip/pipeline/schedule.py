@@ -1,4 +1,4 @@
-"""Work on several threads with results in order and bounded memory.
+"""Work on several threads, the caller's among them, with results in order and bounded memory.
 
 Work of one chain runs in the order it was submitted, different chains run side by side, and results come back in
 submission order whatever the number of threads, so the output never depends on it.
@@ -10,7 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -31,14 +31,24 @@ def available_threads() -> int:
 
 
 class ChainPool(Generic[T]):
-    """A thread pool that keeps chains in order. ``budget`` bounds the cost of what is in flight."""
+    """Threads that keep chains in order: the caller's, which works while it waits for a result, and others.
+
+    ``threads`` counts the caller, 0 is one for each core; ``budget`` bounds the cost of what is in flight. The caller
+    would otherwise take turns with the others for the interpreter, and a thread that wakes up is late.
+    """
 
     def __init__(self, threads: int, budget: int) -> None:
-        self.executor = ThreadPoolExecutor(threads or available_threads(), thread_name_prefix="kvzip")
         self.budget = budget
         self.pending: deque[tuple[Future[T], int]] = deque()
         self.in_flight = 0
         self.last: dict[Hashable, Future[T]] = {}
+        self.ready: deque[Callable[[], None]] = deque()
+        self.news = threading.Condition()  # of ``ready``, ``ended`` and the result that the caller waits for
+        self.ended = False
+        count = (threads or available_threads()) - 1
+        self.others = [threading.Thread(target=self._serve, name=f"kvzip-{n}", daemon=True) for n in range(count)]
+        for thread in self.others:
+            thread.start()
 
     def __enter__(self) -> ChainPool[T]:
         return self
@@ -46,7 +56,12 @@ class ChainPool(Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.executor.shutdown(wait=True, cancel_futures=True)
+        with self.news:
+            self.ended = True
+            self.ready.clear()
+            self.news.notify_all()
+        for thread in self.others:
+            thread.join()
 
     def submit(
         self,
@@ -64,24 +79,24 @@ class ChainPool(Generic[T]):
 
         def run() -> None:
             try:
-                while waits:  # emptied: futures keep their callbacks, and would keep each other alive
+                while waits:  # emptied: futures would keep each other alive
                     if failed := waits.pop(0).exception():
                         raise failed
                 result.set_result(work())
             except BaseException as error:
                 result.set_exception(error)
+                if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+                    raise  # an interrupt is not of this work: it goes to the caller at once
 
         waits = [future for future in (self.last.get(chain), *after) if future is not None]
-        left = len(waits) + 1
+        steps = [run] + [None] * len(waits)  # futures keep their callbacks: what is done must not be kept by them
         lock = threading.Lock()
 
         def one_less(done: Future[T] | None = None) -> None:
-            nonlocal left
             with lock:
-                left -= 1
-                ready = left == 0
-            if ready:
-                self._continue(run, result)
+                step = steps.pop()
+            if step:
+                self._queue(step)
 
         for future in tuple(waits):
             future.add_done_callback(one_less)
@@ -93,15 +108,41 @@ class ChainPool(Generic[T]):
         self.in_flight += cost
         return result
 
-    def _continue(self, run: Callable[[], None], result: Future[T]) -> None:
-        try:
-            self.executor.submit(run)
-        except RuntimeError:  # shut down because of an error or an interrupt: nobody waits for this result
-            result.cancel()
-
     def results(self, everything: bool = False) -> Iterator[T]:
         """Results in submission order: while over budget, or ``everything`` that is left."""
         while self.pending and (everything or self.in_flight > self.budget or self.pending[0][0].done()):
+            self._help(self.pending[0][0])
             result, cost = self.pending.popleft()
             self.in_flight -= cost
             yield result.result()
+
+    def _queue(self, run: Callable[[], None]) -> None:
+        with self.news:
+            if not self.ended:
+                self.ready.append(run)
+                self.news.notify()
+
+    def _serve(self) -> None:
+        """Work until the pool ends."""
+        while True:
+            with self.news:
+                while not self.ready and not self.ended:
+                    self.news.wait()
+                if self.ended:
+                    return
+                run = self.ready.popleft()
+            run()
+            del run  # with all that it holds
+            with self.news:
+                self.news.notify_all()
+
+    def _help(self, result: Future[T]) -> None:
+        """Work until ``result`` is there."""
+        while not result.done():
+            with self.news:
+                while not self.ready and not result.done():
+                    self.news.wait()
+                if result.done():
+                    return
+                run = self.ready.popleft()
+            run()
