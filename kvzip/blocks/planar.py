@@ -24,7 +24,17 @@ from numpy.typing import NDArray
 from kvzip.blocks.tally import Tally
 from kvzip.coder.rans import MAX_LANES_LOG2, lanes_log2
 from kvzip.errors import UnsupportedError
-from kvzip.planes.split import Plane, lay, pack, planes_of, split, trailing_zero_rows, turn_back, unpack
+from kvzip.planes.split import (
+    Plane,
+    lay,
+    pack,
+    planes_of,
+    sample_entropies,
+    split,
+    trailing_zero_rows,
+    turn_back,
+    unpack,
+)
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block
 from kvzip.windows import triggers
@@ -110,13 +120,11 @@ class Planar:
     def promised(self, values: NDArray[Any]) -> int:
         """About the bytes that ``values`` would take: what a sample's planes have for order-0 entropy."""
         flat = values.reshape(-1)
-        sample = flat[:: max(1, len(flat) // SAMPLE) | 1]
-        top = np.empty(len(sample), np.uint8)
-        bits = 0.0
-        for plane in self.planes:
-            split(sample, *self.turn, plane.shift, (1 << plane.width) - 1, top)
-            length, count = sampled_entropy(top, 1, LOG2_FRACTION)
-            bits += min(float(plane.width), length / max(1, count) / 256)
+        cuts = np.array([(plane.shift, plane.width) for plane in self.planes], np.int64)
+        lengths = np.zeros(len(cuts), np.int64)
+        stride = max(1, len(flat) // SAMPLE) | 1
+        count = sample_entropies(flat, stride, *self.turn, cuts, LOG2_FRACTION, lengths)
+        bits = sum(min(float(w), int(n) / max(1, count) / 256) for (_, w), n in zip(cuts, lengths, strict=True))
         return int(bits * len(flat) / 8)
 
     # -- parts of encode

@@ -61,8 +61,15 @@ config.CACHE_DIR = str(_folder())
 kernel = njit(nogil=True, cache=True, error_model="numpy")
 """Compiles a function that holds no lock while it runs, is cached, and divides like C."""
 
-step = njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-"""A part of a kernel's loop, compiled into it: a call with arrays costs as much as sixty values take."""
+_njit: Any = njit
+borrowing: Any = _njit(nogil=True, cache=True, error_model="numpy", _nrt=False)
+"""Like ``kernel``, for what is called once a token or takes many arrays: it borrows them and allocates nothing.
+
+Counting a reference is an atomic addition, and a tuple of arrays has many.
+"""
+
+step: Any = _njit(nogil=True, cache=True, error_model="numpy", forceinline=True, _nrt=False)
+"""A part of a kernel's loop, always compiled into it, which borrows its arrays too."""
 
 
 def is_cold(job: str) -> bool:

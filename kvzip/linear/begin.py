@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvzip.coder.jit import borrowing
 from kvzip.coder.memory import poke
-from kvzip.linear.bits import borrowing
 from kvzip.linear.block_code import ABSURD
 from kvzip.linear.learning import gains
 from kvzip.linear.panel import SIDE

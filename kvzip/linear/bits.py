@@ -1,4 +1,4 @@
-"""Floats as integers and back, bit for bit, and helpers that are pasted into their callers."""
+"""Floats as integers and back, bit for bit."""
 
 from __future__ import annotations
 
@@ -25,14 +25,4 @@ def _slow_bits(value: Any) -> int:
 
 
 _config: Any = numba.config
-_njit: Any = numba.njit
 float_bits: Any = _slow_bits if _config.DISABLE_JIT else _float_bits
-
-pasted: Any = _njit(nogil=True, cache=True, error_model="numpy", forceinline=True, _nrt=False)
-"""Like ``kernel``, for what is called once a value: always inlined, and without counting references to arrays."""
-
-borrowing: Any = _njit(nogil=True, cache=True, error_model="numpy", _nrt=False)
-"""Like ``kernel``, for what is called once a token: it borrows its arrays and allocates nothing.
-
-Counting a reference is an atomic addition, and a tuple of arrays has many: without this, a value costs 700 ns more.
-"""

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvzip.coder.jit import step
 from kvzip.coder.memory import peek, poke
-from kvzip.linear.bits import pasted
 from kvzip.linear.panel import SIDE, TILE, panel16, row16
 from kvzip.linear.posterior import MOMENTS, posterior
 from kvzip.linear.quantile import INVERSE_ROW, ROW
@@ -33,7 +33,7 @@ ONE = np.float32(1.0)
 ZERO = np.float32(0.0)
 
 
-@pasted
+@step
 def settle(one, two, both, j, r, first, back, diagonal, diagonal2, y):  # type: ignore[no-untyped-def]
     """The value of column ``j = first + r`` is known: sweep its row of the diagonal tile."""
     n = y - peek(one.p, j)
@@ -48,7 +48,7 @@ def settle(one, two, both, j, r, first, back, diagonal, diagonal2, y):  # type: 
         row16(two.lower, diagonal2 + r * SIDE, two.x, f, two.p, f, peek(two.e, i), peek(two.g, i), m)
 
 
-@pasted
+@step
 def fill(one, two, both, first, back, rest, rest2, tiles, part, chunk):  # type: ignore[no-untyped-def]
     """Part ``part``, ``chunk`` tiles, of the block before, over the ``tiles`` columns of tiles after this block."""
     t = min(chunk * part, tiles)
@@ -62,7 +62,7 @@ def fill(one, two, both, first, back, rest, rest2, tiles, part, chunk):  # type:
         panel16(two.lower, rest2 + t * TILE, two.x, c, two.p, c, two.e, r, two.g, r, two.n, r, more)
 
 
-@pasted
+@step
 def expect(one, two, both, cols, j, o, back):  # type: ignore[no-untyped-def]
     """The mean of column ``j``."""
     mean = peek(cols.scale, o) * peek(one.p, j) + peek(cols.shift, o)
@@ -71,7 +71,7 @@ def expect(one, two, both, cols, j, o, back):  # type: ignore[no-untyped-def]
     return mean
 
 
-@pasted
+@step
 def narrow(k, mean, deviation, precision, residual, sym, table_at, moments_at):  # type: ignore[no-untyped-def]
     """The residual's mean and variance, given that the value is ``k``."""
     z, spread = posterior(
@@ -80,7 +80,7 @@ def narrow(k, mean, deviation, precision, residual, sym, table_at, moments_at): 
     return z * deviation, spread * deviation * deviation
 
 
-@pasted
+@step
 def code_pairs(  # type: ignore[no-untyped-def]
     decoding, k, row, draft, place, count, one, two, both, tiles, cols, sym, kind, rates, words, starts, freqs, flow,
 ):  # fmt: skip
@@ -178,7 +178,7 @@ def code_pairs(  # type: ignore[no-untyped-def]
     return energy, seen, mine, other, at, i
 
 
-@pasted
+@step
 def code_singles(  # type: ignore[no-untyped-def]
     decoding, k, row, draft, place, count, one, two, both, tiles, cols, sym, kind, rates, words, starts, freqs, flow,
 ):  # fmt: skip

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.memory import peek, poke
-from kvzip.linear.bits import borrowing, pasted
 from kvzip.linear.quantile import COUNT_ROW
 
 ONE = np.float32(1.0)
@@ -128,7 +128,7 @@ def note_runs(k, row, last, run, own, zero):  # type: ignore[no-untyped-def]
         poke(last, o, now)
 
 
-@pasted
+@step
 def count_quantiles(starts, freqs, first, count, counts, into, shares):  # type: ignore[no-untyped-def]
     """Spread each interval evenly over the cells it touches: counts of one cell, then differences of the others."""
     for i in range(first, first + count):

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.memory import peek, poke
 from kvzip.linear.begin import START, begin_again, first_variances, normalise_base, replay, warm_up
-from kvzip.linear.bits import borrowing, pasted
 from kvzip.linear.block_code import code_pairs, code_singles
 from kvzip.linear.learning import count_quantiles, expect_scales, gains, learn_scales, note_runs, rotate, surprise
 from kvzip.linear.mixing import learn_block, mix_block, next_token
@@ -114,7 +114,7 @@ def expect(one, two, cols, memory, work, base, t, token):  # type: ignore[no-unt
     return known, energy
 
 
-@pasted
+@step
 def approach(one, two, b, whole):  # type: ignore[no-untyped-def]
     """Bring the sweep to the diagonal of own block ``b``; where the block's tiles and those left over are."""
     blocks = whole[BLOCKS]

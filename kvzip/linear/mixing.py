@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.memory import peek, poke
-from kvzip.linear.bits import borrowing, pasted
 from kvzip.linear.panel import SIDE
 
 PP, PQ, QQ, PY, QY, A, B = range(7)
@@ -25,7 +25,7 @@ ONE = np.float32(1.0)
 LEAST = np.float32(1e-30)
 
 
-@pasted
+@step
 def mix_block(mix, cols, block, blocks):  # type: ignore[no-untyped-def]
     """Weights for a block that is about to be coded: means become ``scale * p + other * q + shift``."""
     at = block * SLOTS
@@ -47,7 +47,7 @@ def mix_block(mix, cols, block, blocks):  # type: ignore[no-untyped-def]
         poke(cols.scale, o, s * a)
 
 
-@pasted
+@step
 def learn_block(mix, cols, block, blocks, n, first, m, first_two):  # type: ignore[no-untyped-def]
     """Learn from a block: ``n`` from ``first`` on are the residuals of p, ``m`` from ``first_two`` on those of q.
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.memory import peek, poke
-from kvzip.linear.bits import borrowing, pasted
 from kvzip.linear.panel import SIDE
 
 PARTS = 4
@@ -72,7 +72,7 @@ def solve(mix, block, blocks):  # type: ignore[no-untyped-def]
         mix[at + SUMS + i] = weight
 
 
-@pasted
+@step
 def mix_parts(mix, cols, block, blocks):  # type: ignore[no-untyped-def]
     """Weights for a block that is about to be coded: means become ``scale * p + other * q + shift``."""
     solve(mix, block, blocks)
@@ -89,7 +89,7 @@ def mix_parts(mix, cols, block, blocks):  # type: ignore[no-untyped-def]
         poke(cols.scale, o, s * whole)
 
 
-@pasted
+@step
 def learn_parts(mix, cols, block, blocks, n, first, m, first_two, energy, room):  # type: ignore[no-untyped-def]
     """Learn from a block: ``n`` from ``first`` on are the residuals of p, ``m`` from ``first_two`` on those of q.
 

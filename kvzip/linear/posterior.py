@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.memory import peek
-from kvzip.linear.bits import borrowing, pasted
 from kvzip.linear.quantile import CELLS, PER_DEVIATION, ROW
 from kvzip.linear.symbol_code import PART_BITS, position
 
@@ -38,7 +38,7 @@ def integrate(table, at, moments, into):  # type: ignore[no-untyped-def]
         moments[into + ROW + c] = second
 
 
-@pasted
+@step
 def up_to(fine, table, at, moments, into):  # type: ignore[no-untyped-def]
     """T, D1 and D2 at a position."""
     cell = fine >> PART_BITS
@@ -52,7 +52,7 @@ def up_to(fine, table, at, moments, into):  # type: ignore[no-untyped-def]
     return low + mass, first, second
 
 
-@pasted
+@step
 def posterior(k, mean, precision, edges, table, at, moments, into, z):  # type: ignore[no-untyped-def]
     """Mean and variance of symbol ``k``'s deviation, in units of it; ``z`` and 0 where T knows nothing of it."""
     t0, a0, b0 = up_to(position(peek(edges, k), mean, precision), table, at, moments, into)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.linear.bits import borrowing
+from kvzip.coder.jit import borrowing
 from kvzip.linear.range64 import TOTAL
 
 REACH = 16  # standard deviations

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.memory import peek, poke
-from kvzip.linear.bits import borrowing, pasted
 from kvzip.linear.panel import SIDE
 
 TRUST_FADE = np.float32(0.95)  # from block to block
@@ -66,7 +66,7 @@ def recall(memory, cols, token, own):  # type: ignore[no-untyped-def]
     return True
 
 
-@pasted
+@step
 def lean(memory, cols, token, block, own, sums):  # type: ignore[no-untyped-def]
     """Means for a block of a token that has a history, its gains multiplied by what the token earned so far."""
     trust = min(max((sums[0] + TRUST_RIDGE) / (sums[1] + TRUST_RIDGE), ZERO), MOST_TRUST)
@@ -79,7 +79,7 @@ def lean(memory, cols, token, block, own, sums):  # type: ignore[no-untyped-def]
         poke(cols.shift, o, peek(cols.centre, o) * (ONE - gain) + gain * peek(memory.rows, at + o))
 
 
-@pasted
+@step
 def compare(memory, cols, token, block, own, first, n, energy, sums):  # type: ignore[no-untyped-def]
     """How far the block went the way of its history: adds to sums of r * u and u^2, u the step that gains propose."""
     slot = token % len(memory.tags)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.memory import peek, poke
-from kvzip.linear.bits import borrowing, pasted
 from kvzip.linear.panel import SIDE, TILE, known16, panel16
 
 ONE = np.float32(1.0)
 ZERO = np.float32(0.0)
 
 
-@pasted
+@step
 def start_of(block, blocks):  # type: ignore[no-untyped-def]
     """Where a row block's tiles start."""
     return TILE * (block * blocks - block * (block - 1) // 2)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvzip.coder.jit import step
 from kvzip.coder.memory import peek, poke
-from kvzip.linear.bits import float_bits, pasted
+from kvzip.linear.bits import float_bits
 from kvzip.linear.quantile import INVERSE_SHIFT
 from kvzip.linear.range64 import TOTAL, TOTAL_BITS
 from kvzip.linear.state import GREATEST, HALF, OFFSET, SHIFT, SIGN
@@ -22,7 +23,7 @@ RUN = 8  # equal values in a row after which a channel is taken to be constant
 LEAST_MISS = 1 << 10
 
 
-@pasted
+@step
 def position(edge, mean, precision):  # type: ignore[no-untyped-def]
     """Where T is read for a border: parts of a deviation above the lowest one."""
     z = (edge - mean) * precision
@@ -31,7 +32,7 @@ def position(edge, mean, precision):  # type: ignore[no-untyped-def]
     return np.int64(np.int32(z * FINE)) + np.int64(16 << FINE_BITS)
 
 
-@pasted
+@step
 def cumulative(k, mean, precision, edges, table, at):  # type: ignore[no-untyped-def]
     """The cumulative frequency of all symbols below ``k``: 0 for the first one, the total beyond the last."""
     fine = position(peek(edges, k), mean, precision)
@@ -41,7 +42,7 @@ def cumulative(k, mean, precision, edges, table, at):  # type: ignore[no-untyped
     return low + ((high - low) * (fine & ((1 << PART_BITS) - 1)) >> PART_BITS) + k
 
 
-@pasted
+@step
 def guess(x, shift, offset, half, sign, greatest, least, step):  # type: ignore[no-untyped-def]
     """The symbol whose value is nearest to ``x``, or nearly so."""
     bits = np.int64(float_bits(x))
@@ -54,7 +55,7 @@ def guess(x, shift, offset, half, sign, greatest, least, step):  # type: ignore[
     return sign - 1 - m if bits < 0 else sign + m
 
 
-@pasted
+@step
 def advance(state, start, freq, words, at):  # type: ignore[no-untyped-def]
     """The decoder's next state, and the next word's index. Words past the end are 0."""
     x = np.uint64(freq) * (state >> np.uint64(TOTAL_BITS)) + (state & SLOT_MASK) - np.uint64(start)
@@ -65,7 +66,7 @@ def advance(state, start, freq, words, at):  # type: ignore[no-untyped-def]
     return x, at
 
 
-@pasted
+@step
 def search(slot, mean, deviation, precision, edges, table, at, inverse, into, shape, linear):  # type: ignore[no-untyped-def]
     """The symbol whose interval holds ``slot``, and the interval: guess, a few steps, then bisection."""
     sign = peek(shape, SIGN)
@@ -112,13 +113,13 @@ def search(slot, mean, deviation, precision, edges, table, at, inverse, into, sh
     return lower, low, cumulative(lower + 1, mean, precision, edges, table, at)
 
 
-@pasted
+@step
 def miss(run):  # type: ignore[no-untyped-def]
     """The frequency of a change after ``run`` equal values."""
     return max(np.int64(TOTAL) // (2 * np.int64(run)), np.int64(LEAST_MISS))
 
 
-@pasted
+@step
 def code(  # type: ignore[no-untyped-def]
     decoding, k, run, last, mean, deviation, precision, edges, table, table_at, inverse, inverse_at, shape, linear,
     mine, other, words, at, starts, freqs, i,

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import kernel, step
 from kvzip.dtypes import Dtype
+from kvzip.windows.lengths import entropy
 from kvzip.windows.prior import Fields
 
 
@@ -85,17 +86,38 @@ def trailing_zero_rows(values, streams, tokens, channels, out):  # type: ignore[
         out[stream] = (end - 1 - i) // channels
 
 
+@step
+def turned(x, exponent, mantissa):  # type: ignore[no-untyped-def]
+    """[sign | exponent | mantissa] as [exponent | sign | mantissa]; unturned if ``exponent`` is 0."""
+    if exponent > 0:
+        low = x & ((np.uint64(1) << np.uint64(mantissa)) - np.uint64(1))
+        sign = x >> np.uint64(mantissa + exponent)
+        middle = (x >> np.uint64(mantissa)) & ((np.uint64(1) << np.uint64(exponent)) - np.uint64(1))
+        x = (middle << np.uint64(mantissa + 1)) | (sign << np.uint64(mantissa)) | low
+    return x
+
+
 @kernel
 def split(values, exponent, mantissa, shift, mask, out):  # type: ignore[no-untyped-def]
     """One plane of flat unsigned ``values`` into ``out`` (uint8). ``exponent`` 0 leaves the values unturned."""
     for i in range(len(values)):
-        x = np.uint64(values[i])
-        if exponent > 0:
-            low = x & ((np.uint64(1) << np.uint64(mantissa)) - np.uint64(1))
-            sign = x >> np.uint64(mantissa + exponent)
-            middle = (x >> np.uint64(mantissa)) & ((np.uint64(1) << np.uint64(exponent)) - np.uint64(1))
-            x = (middle << np.uint64(mantissa + 1)) | (sign << np.uint64(mantissa)) | low
+        x = turned(np.uint64(values[i]), exponent, mantissa)
         out[i] = np.uint8((x >> np.uint64(shift)) & np.uint64(mask))
+
+
+@kernel
+def sample_entropies(values, stride, exponent, mantissa, cuts, fraction, out):  # type: ignore[no-untyped-def]
+    """What every ``stride``-th of flat ``values`` takes at its planes' own order-0 entropies, in 1/256 bit, into
+    ``out`` (planes) int64; ``cuts`` (planes, 2) int64 are shifts and widths. Returns how many they are."""
+    counts = np.zeros((len(cuts), 256), np.int64)
+    for i in range(0, len(values), stride):
+        x = turned(np.uint64(values[i]), exponent, mantissa)
+        for p in range(len(cuts)):
+            counts[p, (x >> np.uint64(cuts[p, 0])) & np.uint64((1 << cuts[p, 1]) - 1)] += 1
+    total = np.int64((len(values) + stride - 1) // stride)
+    for p in range(len(cuts)):
+        out[p] = entropy(counts[p], fraction)
+    return total
 
 
 @kernel

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kvzip.coder.jit import kernel, step
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.lanes import WIDTH, sum16
 from kvzip.coder.memory import advance, float_of, peek, pointer_of, poke
 from kvzip.predict import symbols as coding
@@ -35,7 +35,7 @@ from kvzip.predict.row import (
 from kvzip.predict.rows import subtract
 from kvzip.predict.sixteen import read, write
 from kvzip.predict.steps import AVERAGES, DRAFTED, GAINS, LEARNED, USUAL, WORK_ROWS, X
-from kvzip.windows.estimator import CODE_SHIFT, WINDOW, quantise, rewrite, smooth, widen
+from kvzip.windows.estimator import CODE_SHIFT, quantise, rewrite, smooth, widen
 from kvzip.windows.triggers import (
     ALPHA_INVERSE,
     BETA,
@@ -57,7 +57,7 @@ from kvzip.windows.triggers import (
 )
 
 
-@kernel
+@borrowing
 def rebuild(counts, probs, codes, slots, span, contexts, touched, freq, state, parameters, decoding):  # type: ignore[no-untyped-def]
     """New tables for the windows that were counted in since their last."""
     for k in range(contexts):
@@ -102,7 +102,7 @@ def settle(  # type: ignore[no-untyped-def]
 def build(decoding: bool) -> Any:
     """The loop for one direction. The other direction's lines are dead code to the compiler."""
 
-    @kernel
+    @borrowing
     def run(  # type: ignore[no-untyped-def]
         values,  # flat, unsigned, sixteen spare ones behind them: read by the encoder, written by the decoder
         streams,
@@ -152,12 +152,12 @@ def build(decoding: bool) -> Any:
         lanes_log2,
         words,
         word_end,
+        freq,  # int64[WINDOW]: room to work in
+        energies,  # int64[tokens], zeros: each token's energy
     ):
         """Code every stream; return (literals used, words used). What lies past an end reads as the spare entries."""
         bits = parameters[TABLE_BITS]
         up = bits if decoding else np.int64(CODE_SHIFT)
-        freq = np.zeros(WINDOW, np.int64)
-        energies = np.zeros(tokens, np.int64)
         lift = float_of(np.int32((127 + min(np.int64(60), grid[LIFT])) << 23))
         unit = float_of(np.int32(max(np.int64(0), 127 - grid[LIFT]) << 23))  # 0: below what is learnt from
         sign_at, mask, mantissa, down = grid[SIGN_AT], grid[CODES], grid[MANTISSA], grid[DOWN]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.coder import aligned, rans
+from kvzip.coder.jit import kernel
 from kvzip.coder.lanes import WIDTH
 from kvzip.errors import ContainerError
 from kvzip.predict import loop, steps
@@ -134,7 +135,7 @@ class ResidualModel:
         starts = np.empty(self.streams * tokens * len(self.groups) + 1, np.int64)
         unused = np.zeros(1, np.uint32)
         arguments = self._arguments(spared, tokens, seen, measure, False, draft)
-        used, _ = loop.encode_run(*arguments, literals, out, starts, unused, 0, np.zeros(1, np.uint16), 0)
+        used, _ = loop.encode_run(*arguments, literals, out, starts, unused, 0, np.zeros(1, np.uint16), 0, *_room(tokens))
         bits = self.parameters.table_bits
         lanes_log2 = rans.lanes_log2(count >> 1)
         states = aligned.empty(1 << lanes_log2, np.uint32)
@@ -179,6 +180,7 @@ class ResidualModel:
             coded.lanes_log2,
             np.concatenate([coded.words, np.zeros(2 * self.together * self.channels + 16, np.uint16)]),
             len(coded.words),
+            *_room(tokens),
         )
         carried = lanes - np.uint32(rans.LANE_FLOOR)
         spent = (literals, words) == (len(coded.literals), len(coded.words))
@@ -221,18 +223,43 @@ class ResidualModel:
         )  # fmt: skip
 
 
+def _room(tokens: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What a loop works in."""
+    return np.empty(WINDOW, np.int64), np.zeros(tokens, np.int64)
+
+
 def scales_of(values: NDArray[Any], grid: Grid, draft: Floats | None = None) -> NDArray[np.int8]:
     """Where the variances of each stream of (streams, tokens, channels) start: log2 of the mean square of its first
     row, and of half the mean square of the differences between its first rows; (streams, 2) int8. With a ``draft``,
     of what is left of them without it."""
-    head = numbers_of(values[:, :SCALE_ROWS], grid).astype(np.float64)
-    if draft is not None:
-        head -= draft[:, :SCALE_ROWS]
-    first = np.mean(head[:, 0] ** 2, axis=1)
-    steps_ = np.mean(np.diff(head, axis=1) ** 2, axis=(1, 2)) / 2 if head.shape[1] > 1 else first
-    logs = np.log2(np.maximum(np.stack([first, steps_], axis=1), 2.0**-99))
+    head = np.ascontiguousarray(values[:, :SCALE_ROWS])
+    drafted = NO_DRAFT.reshape(0, 0, 0) if draft is None else np.ascontiguousarray(draft[:, :SCALE_ROWS])
+    squares = np.zeros((len(head), 2), np.float64)
+    mean_squares(head, _numbers(grid), drafted, squares)
+    logs = np.log2(np.maximum(squares, 2.0**-99))
     clipped: NDArray[np.int8] = np.clip(np.round(logs), -99, 119).astype(np.int8)
     return clipped
+
+
+@kernel
+def mean_squares(values, numbers, draft, out):  # type: ignore[no-untyped-def]
+    """The mean square of each stream's first row of (streams, rows, channels), and half that of the differences
+    between its rows, into ``out`` (streams, 2); ``numbers`` by bit pattern, less ``draft`` if there is any."""
+    streams, rows, channels = values.shape
+    for s in range(streams):
+        for c in range(channels):
+            last = np.float64(0)
+            for t in range(rows):
+                x = np.float64(numbers[values[s, t, c]])
+                if draft.size:
+                    x -= np.float64(draft[s, t, c])
+                if t == 0:
+                    out[s, 0] += x * x
+                else:
+                    out[s, 1] += (x - last) * (x - last)
+                last = x
+        out[s, 0] /= channels
+        out[s, 1] = out[s, 1] / (2 * channels * (rows - 1)) if rows > 1 else out[s, 0]
 
 
 def numbers_of(values: NDArray[Any], grid: Grid) -> NDArray[np.float32]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing
 from kvzip.coder.memory import peek, poke
 
 MOST_COUNTED = 5  # earlier rows beyond this make no difference
@@ -29,13 +29,13 @@ REFRESH = 128  # rows between two refreshes of the gains, after those at 1, 2, 4
 LEAST = np.float32(2.0**-90)
 
 
-@kernel
+@borrowing
 def due(n):  # type: ignore[no-untyped-def]
     """Whether the gains are made anew after the ``n``-th row."""
     return n % REFRESH == 0 if n >= REFRESH else n & (n - 1) == 0
 
 
-@kernel
+@borrowing
 def shares(own, product, square, n, most, live, padded, out, at):  # type: ignore[no-untyped-def]
     """c of each channel from the averages at ``product`` and ``square`` of ``own``, drawn towards the mean over the
     ``live`` channels, within 0 and ``most``."""
@@ -55,7 +55,7 @@ def shares(own, product, square, n, most, live, padded, out, at):  # type: ignor
         poke(out, at + c, min(most, max(np.float32(0), share + weight * (mean - share))))
 
 
-@kernel
+@borrowing
 def gains(share, at, padded, out):  # type: ignore[no-untyped-def]
     """Tables (5 rows each) of g, of the variance's factor and of its inverse, for n = 1..5."""
     for n in range(MOST_COUNTED):

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.coder.jit import kernel
 from kvzip.predict.rope import Pairing, Rope
 
 Floats = NDArray[np.floating[Any]]
@@ -299,26 +300,51 @@ def _free(spectrum: Spectrum) -> Rope | None:
 def _agrees(head: Floats, hint: Rope) -> bool:
     """Whether a hint gains on (tokens, channels), and as much as powers of its angles (other thetas) do."""
     tokens = len(head)
-    first, second, against = _against(hint, tokens)
+    first, second, cosines, sines = _against(hint, tokens)
+    power, lines = np.zeros(len(first), np.float32), np.zeros((len(cosines), len(first)), np.float32)
+    turn_back(np.ascontiguousarray(head), first, second, cosines, sines, power, lines)
     with np.errstate(all="ignore"):
-        pair = head[:, first] + 1j * head[:, second]
-        line = _square(np.einsum("tp,mtp->mp", pair, against) / tokens)
-        power = _square(pair).sum(0) / tokens
-        totals = _log_ratio(power, line[-1], line[:-1]).sum(1)
+        totals = _log_ratio(power, lines[-1], lines[:-1]).sum(1)
     top = float(totals.max())
     return _convinces(totals[0], 2 * len(first), tokens) and bool(totals[0] >= top - _slack(top, tokens))
 
 
+@kernel
+def turn_back(head, first, second, cosines, sines, power, lines):  # type: ignore[no-untyped-def]
+    """Of the pairs ``first``, ``second`` of ``head`` (tokens, channels) float32: their mean square into ``power``
+    (pairs), and that of their mean, turned by ``cosines`` and ``sines`` (speeds, tokens, pairs), into ``lines``."""
+    tokens, pairs = len(head), len(first)
+    a, b = np.empty((tokens, pairs), np.float32), np.empty((tokens, pairs), np.float32)
+    for t in range(tokens):
+        for p in range(pairs):
+            a[t, p] = head[t, first[p]]
+            b[t, p] = head[t, second[p]]
+            power[p] += a[t, p] * a[t, p] + b[t, p] * b[t, p]
+    real, imaginary = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
+    for m in range(len(cosines)):
+        real[:] = 0
+        imaginary[:] = 0
+        for t in range(tokens):
+            for p in range(pairs):
+                real[p] += a[t, p] * cosines[m, t, p] - b[t, p] * sines[m, t, p]
+                imaginary[p] += a[t, p] * sines[m, t, p] + b[t, p] * cosines[m, t, p]
+        for p in range(pairs):
+            lines[m, p] = (real[p] * real[p] + imaginary[p] * imaginary[p]) / (tokens * tokens)
+    for p in range(pairs):
+        power[p] /= tokens
+
+
 @lru_cache(maxsize=4)
-def _against(hint: Rope, tokens: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Waves]:
-    """The pairs' channels, and (powers, tokens, pairs) what turns pairs back by the hint's angles, by powers of them,
-    which are other thetas, and not at all."""
+def _against(hint: Rope, tokens: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:
+    """The pairs' channels, and (speeds, tokens, pairs) cosines and sines of what turns pairs back by the hint's
+    angles, by powers of them, which are other thetas, and not at all."""
     angles = np.array(hint.angles)
     powers = np.concatenate([[1.0], np.linspace(0.6, 1.6, OTHERS)])
     speeds = np.sign(angles) * np.abs(angles) ** powers[:, None]
     speeds = np.concatenate([speeds, np.zeros((1, len(angles)))])
-    back: Waves = np.exp(-1j * speeds[:, None] * np.arange(tokens)[:, None]).astype(np.complex64)
-    return np.array(hint.first), np.array(hint.second), back
+    back = -speeds[:, None] * np.arange(tokens)[:, None]
+    cosines, sines = np.cos(back).astype(np.float32), np.sin(back).astype(np.float32)
+    return np.array(hint.first), np.array(hint.second), cosines, sines
 
 
 def _slack(total: float, tokens: int) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kvzip.coder.jit import kernel, step
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.lanes import copy, lanes16, or16, select
 from kvzip.coder.memory import peek, poke
 from kvzip.coder.vector import VECTORS, WIDTH, code16, low16, take16
@@ -181,7 +181,7 @@ def count_row(  # type: ignore[no-untyped-def]
                     poke(counts, place, 0)
 
 
-@kernel
+@borrowing
 def account(  # type: ignore[no-untyped-def]
     decoding, measure, out, starts, first, stride, groups, at, naturals, integers, wide, codes, escapes, width,
     lengths, spent, stream,

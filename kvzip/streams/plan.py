@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from kvzip.streams.extent import OPAQUE_ROW, Extent
 
+Axes = tuple[tuple[str, int], ...]
 GROUP_BYTES = 1 << 20  # a slab is shared out among blocks of about this size or larger
 CHAINED_GROUP_BYTES = 1 << 18  # the same where chains have several blocks: more chains, for more threads
 GROUP_STREAMS = 128  # and of at most so many streams, since each has windows of its own
@@ -119,21 +121,26 @@ def blocks_of(extent: Extent, slab: Slab) -> list[Block]:
     if extent.opaque:
         tokens, channels = slab.shape
         return [Block(0, (slab.first_stream,), tokens, channels, slab.last_of_chain)]
-    labels = [label for label, _ in extent.axes]
+    return list(_shares(extent.axes, extent.itemsize, slab))
+
+
+@lru_cache(maxsize=256)
+def _shares(axes: Axes, itemsize: int, slab: Slab) -> tuple[Block, ...]:
+    labels = [label for label, _ in axes]
     tokens, channels = slab.shape[labels.index("token")], slab.shape[-1]
-    names = _names_inside(extent, slab)
-    whole = slab.full_tokens == extent.axes[labels.index("token")][1]
+    names = _names_inside(axes, slab)
+    whole = slab.full_tokens == axes[labels.index("token")][1]
     group = GROUP_BYTES if whole else CHAINED_GROUP_BYTES
-    share = max(1, min(GROUP_STREAMS, group // (slab.full_tokens * channels * extent.itemsize)))
-    return [
+    share = max(1, min(GROUP_STREAMS, group // (slab.full_tokens * channels * itemsize)))
+    return tuple(
         Block(first, tuple(names[first : first + share]), tokens, channels, slab.last_of_chain)
         for first in range(0, len(names), share)
-    ]
+    )
 
 
-def _names_inside(extent: Extent, slab: Slab) -> list[int]:
+def _names_inside(axes: Axes, slab: Slab) -> list[int]:
     """For each stream of the slab, its number among the extent's streams."""
-    labels = [label for label, _ in extent.axes]
+    labels = [label for label, _ in axes]
     keep = [i for i, label in enumerate(labels) if label not in ("token", "channel")]
     if not keep:
         return [0]
@@ -142,7 +149,7 @@ def _names_inside(extent: Extent, slab: Slab) -> list[int]:
     for place in range(len(keep) - 1, -1, -1):
         axis = np.arange(slab.shape[keep[place]]) * scale
         grid += axis.reshape(-1, *(1 for _ in keep[place + 1 :]))
-        scale *= extent.axes[keep[place]][1]
+        scale *= axes[keep[place]][1]
     return [int(n) + slab.first_stream for n in grid.ravel()]
 
 

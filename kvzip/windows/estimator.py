@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing
 from kvzip.coder.memory import peek, poke
 
 ESCAPE = 256
@@ -30,7 +30,7 @@ TOTAL_CEILING = 1 << 38
 RECIPROCAL_BITS = 62
 
 
-@kernel
+@borrowing
 def renormalise(counts, first, classes, increment):  # type: ignore[no-untyped-def]
     """Shift the windows ``first .. first+classes-1`` down until increment and totals are small; return increment."""
     while True:
@@ -48,7 +48,7 @@ def renormalise(counts, first, classes, increment):  # type: ignore[no-untyped-d
         increment = max(np.int64(INCREMENT_FLOOR), increment >> 4)
 
 
-@kernel
+@borrowing
 def widen(counts, k, span):  # type: ignore[no-untyped-def]
     """The sum of window ``k``'s counts; grow ``span[k]``, the range of symbols ever counted, to hold them all."""
     flat = counts.reshape(-1)
@@ -70,7 +70,7 @@ def widen(counts, k, span):  # type: ignore[no-untyped-def]
     return below + inside + above + peek(flat, row + ESCAPE)
 
 
-@kernel
+@borrowing
 def smooth(counts, probs, k, low, high, total, beta):  # type: ignore[no-untyped-def]
     """P <- beta * P + (1 - beta) * C / sum C, by the reciprocal of the sum; a window's first P is C / sum C."""
     if total == 0:
@@ -96,7 +96,7 @@ def smooth(counts, probs, k, low, high, total, beta):  # type: ignore[no-untyped
     poke(flat_probs, row + ESCAPE, mixed if keep else estimate)
 
 
-@kernel
+@borrowing
 def quantise(probs, k, low, high, bits, freq):  # type: ignore[no-untyped-def]
     """Frequencies that sum to 2^bits: a symbol below half a slot has none and escapes, the others at least 1.
 
@@ -133,7 +133,7 @@ def quantise(probs, k, low, high, bits, freq):  # type: ignore[no-untyped-def]
         left += take
 
 
-@kernel
+@borrowing
 def rewrite(codes, slots, k, class_bits, low, high, freq, decoding):  # type: ignore[no-untyped-def]
     """Rewrite the cumulative (and the decoder's slots) between the first and the last frequency that changed.
 
@@ -173,7 +173,7 @@ def rewrite(codes, slots, k, class_bits, low, high, freq, decoding):  # type: ig
     return 1
 
 
-@kernel
+@borrowing
 def _spread(slots, start, stop, end, value):  # type: ignore[no-untyped-def]
     """Set ``slots[start:stop]``, in strides that may run over ``stop`` (later symbols write there), not ``end``."""
     if start + STRIDE <= end:

@@ -37,18 +37,24 @@ def log2_of(n, fraction):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def entropy(counts, fraction):  # type: ignore[no-untyped-def]
+    """Bits, in 1/256, that symbols take which occur so often."""
+    total = np.int64(0)
+    bits = np.int64(0)
+    for s in range(len(counts)):
+        if counts[s] > 0:
+            total += counts[s]
+            bits -= counts[s] * log2_of(counts[s], fraction)
+    return bits + total * log2_of(max(np.int64(1), total), fraction)
+
+
+@kernel
 def sampled_entropy(symbols, stride, fraction):  # type: ignore[no-untyped-def]
     """Bits, in 1/256, that every ``stride``-th symbol takes at their own order-0 entropy; and how many they are."""
     counts = np.zeros(256, np.int64)
     for i in range(0, len(symbols), stride):
         counts[symbols[i]] += 1
-    total = np.int64(0)
-    bits = np.int64(0)
-    for s in range(256):
-        if counts[s] > 0:
-            total += counts[s]
-            bits -= counts[s] * log2_of(counts[s], fraction)
-    return bits + total * log2_of(max(np.int64(1), total), fraction), total
+    return entropy(counts, fraction), (len(symbols) + stride - 1) // stride
 
 
 @kernel

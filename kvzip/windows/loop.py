@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing
 from kvzip.windows.estimator import CODE_SHIFT, WINDOW, quantise, rewrite, smooth, widen
 from kvzip.windows.rows import code_rows, count_row, decode_rows
 from kvzip.windows.triggers import (
@@ -39,7 +39,7 @@ from kvzip.windows.triggers import (
 )
 
 
-@kernel
+@borrowing
 def rebuild(counts, probs, codes, slots, span, first, classes, freq, state, parameters, decoding):  # type: ignore[no-untyped-def]
     """Make new tables for the windows of one stream."""
     for c in range(classes):
@@ -56,7 +56,7 @@ def rebuild(counts, probs, codes, slots, span, first, classes, freq, state, para
 def build(decoding: bool) -> Any:
     """The loop for one direction. The other direction's lines are dead code to the compiler."""
 
-    @kernel
+    @borrowing
     def run(  # type: ignore[no-untyped-def]
         symbols,  # uint8[all tokens * channels]: read by the encoder, written by the decoder
         tokens,  # int64[streams]: tokens of each stream's run
@@ -79,12 +79,12 @@ def build(decoding: bool) -> Any:
         lanes_log2,
         words,  # decoder: uint16, ``channels`` spare entries behind them
         word_end,
+        freq,  # int64[WINDOW], class_at int64[channels], place_at int32[channels]: room to work in
+        class_at,
+        place_at,
     ):
         """Code every run; return (literals used, words used). What lies past an end reads as the spare entries."""
         bits = parameters[TABLE_BITS]
-        freq = np.zeros(WINDOW, np.int64)
-        class_at = np.zeros(channels, np.int64)
-        place_at = np.zeros(channels, np.int32)
         flat_codes = codes.reshape(-1)
         flat_slots = slots.reshape(-1)
         flat_counts = counts.reshape(-1)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing
 from kvzip.coder.memory import peek, poke
 from kvzip.coder.vector import VECTORS, WIDTH, code16, take16
 from kvzip.windows.estimator import CODE_SHIFT, ESCAPE, WINDOW
 
 
-@kernel
+@borrowing
 def code_rows(symbols, i, rows, channels, place_at, codes, codes_from, out, at, literals, literal):  # type: ignore[no-untyped-def]
     """Encoder, tables frozen: the code of every symbol of ``rows`` tokens into ``out``; return literals so far."""
     whole = channels - channels % WIDTH if VECTORS else 0
@@ -37,7 +37,7 @@ def code_rows(symbols, i, rows, channels, place_at, codes, codes_from, out, at, 
     return literal
 
 
-@kernel
+@borrowing
 def take(lane, c, stop, place_at, slots, slots_from, codes, codes_from, bits, lanes, out):  # type: ignore[no-untyped-def]
     """Channels ``c`` to ``stop`` from as many lanes: ``class << 9 | symbol`` into ``out``; no lane is refilled."""
     mask = np.uint32((1 << bits) - 1)
@@ -53,7 +53,7 @@ def take(lane, c, stop, place_at, slots, slots_from, codes, codes_from, bits, la
         poke(lanes, lane + k, np.uint32((code & low16) * (x >> up) + slot - (code >> np.uint32(16))))
 
 
-@kernel
+@borrowing
 def refill(lanes, lane, stop, words, word):  # type: ignore[no-untyped-def]
     """Shift a word into each of the lanes that has fallen below its floor, in order; return the words read so far."""
     floor = np.uint32(1 << 16)
@@ -66,7 +66,7 @@ def refill(lanes, lane, stop, words, word):  # type: ignore[no-untyped-def]
     return word
 
 
-@kernel
+@borrowing
 def decode_rows(  # type: ignore[no-untyped-def]
     symbols, i, rows, channels, place_at, slots, slots_from, codes, codes_from, bits,
     lanes, lane_mask, words, word, word_end, out, literals, literal,
@@ -116,7 +116,7 @@ def decode_rows(  # type: ignore[no-untyped-def]
     return literal, word, overrun
 
 
-@kernel
+@borrowing
 def count_row(symbols, row, channels, class_at, counts, counts_from, codes, codes_from, escapes, increment):  # type: ignore[no-untyped-def]
     """Add one token's symbols to their windows, and to the escape of those whose symbol has no frequency."""
     for c in range(channels):

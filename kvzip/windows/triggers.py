@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing
 from kvzip.coder.memory import peek
 from kvzip.windows.estimator import INCREMENT_CEILING, WINDOW, renormalise
 
@@ -26,7 +26,7 @@ DRIFT_REST = 32  # tokens after a reset before the next one
 ESCAPE_LENGTH = 8 << 8  # an escaped symbol's 8 literal bits, in 1/256 bit
 
 
-@kernel
+@borrowing
 def next_counted(token, parameters):  # type: ignore[no-untyped-def]
     """The first token from ``token`` on that is counted: all are up to 64, then every 2nd, from 128 every 4th..."""
     skip = np.int64(1)
@@ -35,7 +35,7 @@ def next_counted(token, parameters):  # type: ignore[no-untyped-def]
     return (token + skip - 1) & -skip  # where skip doubles, tokens are multiples of the double
 
 
-@kernel
+@borrowing
 def row_length(codes, at, channels, escapes, lengths):  # type: ignore[no-untyped-def]
     """The code length of one token in 1/256 bit."""
     length = np.int64(escapes) * ESCAPE_LENGTH
@@ -44,7 +44,7 @@ def row_length(codes, at, channels, escapes, lengths):  # type: ignore[no-untype
     return length
 
 
-@kernel
+@borrowing
 def watch_drift(length, counts, prior, first, classes, state, parameters):  # type: ignore[no-untyped-def]
     """Follow the code length per token; on drift pull the counts back towards the prior. Return 1 on a reset."""
     length <<= 8
@@ -68,13 +68,13 @@ def watch_drift(length, counts, prior, first, classes, state, parameters):  # ty
     return 1
 
 
-@kernel
+@borrowing
 def period(token, parameters):  # type: ignore[no-untyped-def]
     """Tokens between updates after ``token`` tokens: half of what was seen, at most N_update."""
     return min(parameters[N_UPDATE], max(np.int64(1), token >> 1))
 
 
-@kernel
+@borrowing
 def end_token(low, channels, drifted, counts, first, classes, state, parameters):  # type: ignore[no-untyped-def]
     """Decay, then the triggers: confidence, novelty, period; mark every window of the stream dirty if one fired."""
     state[TOKEN] += 1
@@ -103,7 +103,7 @@ def end_token(low, channels, drifted, counts, first, classes, state, parameters)
         state[NOVEL_SINCE] = 0
 
 
-@kernel
+@borrowing
 def tokens_ahead(state, parameters, measure, left):  # type: ignore[no-untyped-def]
     """How many tokens can be coded before anything but the period could fire."""
     watched = parameters[THETA_LOW] + parameters[THETA_NEW] + parameters[DRIFT] > 0 or measure
@@ -115,7 +115,7 @@ def tokens_ahead(state, parameters, measure, left):  # type: ignore[no-untyped-d
     return ahead
 
 
-@kernel
+@borrowing
 def watch_row(out, at, channels, escapes, lengths, counts, prior, first, classes, state, parameters):  # type: ignore[no-untyped-def]
     """What the watchful parameters want to know of a token: its lowest frequency of 2^16, and whether it drifted."""
     low = np.int64(1 << 16)
