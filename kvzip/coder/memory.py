@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -78,6 +79,23 @@ def _store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
+def _fetch(typingctx: Any, array: Any, index: Any) -> Any:
+    if not (_is_run(array) and isinstance(index, types.Integer)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = data_of(context, builder, array, arguments[0])
+        pointer = cgutils.gep(builder, data, context.cast(builder, arguments[1], index, types.intp))
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), number, number, number])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(prefetch, [pointer, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), codegen
+
+
+@intrinsic
 def _as_bits(typingctx: Any, x: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int32))
@@ -109,6 +127,10 @@ def _checked_store(array: Any, index: Any, value: Any) -> None:
     array[index] = value
 
 
+def _leave(array: Any, index: Any) -> None:
+    pass
+
+
 def _flat(array: Any) -> Any:
     return array.reshape(-1)
 
@@ -117,20 +139,25 @@ def _behind(array: Any, count: Any) -> Any:
     return array[count:]
 
 
-def _choose() -> tuple[Any, Any, Any, Any, Any, Any]:
+def _choose() -> tuple[Any, ...]:
     settings: Any = config
     if settings.DISABLE_JIT:
-        return _checked_load, _checked_store, _plain_bits, _plain_float, _flat, _behind
+        return _checked_load, _checked_store, _leave, _plain_bits, _plain_float, _flat, _behind
     if settings.BOUNDSCHECK:
-        return kernel(_checked_load), kernel(_checked_store), _as_bits, _as_float, kernel(_flat), kernel(_behind)
-    return _load, _store, _as_bits, _as_float, _pointer, _advance
+        return (
+            kernel(_checked_load), kernel(_checked_store), kernel(_leave), _as_bits, _as_float, kernel(_flat),
+            kernel(_behind),
+        )  # fmt: skip
+    return _load, _store, _fetch, _as_bits, _as_float, _pointer, _advance
 
 
-peek, poke, bits_of, float_of, pointer_of, advance = _choose()
+peek, poke, fetch, bits_of, float_of, pointer_of, advance = _choose()
 """``bits_of(float32) -> int32`` and ``float_of(int32) -> float32`` are the same bits under another type.
 
 ``pointer_of(array)`` is its data without the array's count of references, which a call with arrays counts up and
 down, atomically: more than all else that a row of values costs. ``peek``, ``poke`` and the vector functions take it
 like a one-dimensional array, which must outlive it: what a kernel itself makes may be freed after its last use as an
 array. ``advance(pointer, n)`` is the pointer to what lies n elements further on.
+
+``fetch(array, index)`` asks for the cache line of an element that is wanted soon; the index may be out of bounds.
 """

@@ -25,8 +25,7 @@ def _splat(name: str, scalar: str) -> str:
 
 
 # Both puts begin so: room is made in each state %x that %code would overflow, which leaves %y; %n words go out.
-_FLUSH = (
-    f"""  %x = load {_V}, ptr %lanes, align 4
+_FLUSH = f"""  %x = load {_V}, ptr %lanes, align 4
   %freq = and {_V} %code, splat (i32 65535)
   %start = lshr {_V} %code, splat (i32 16)
 {_splat("b", "%bits")}
@@ -38,7 +37,6 @@ _FLUSH = (
   %shifted = lshr {_V} %x, splat (i32 16)
   %y = select <16 x i1> %full, {_V} %shifted, {_V} %x
 """
-)
 
 # Both takes end so: what has fallen below its floor gets a word.
 _REFILL = f"""  %low = icmp ult {_V} %y, splat (i32 65536)

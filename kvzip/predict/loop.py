@@ -29,6 +29,7 @@ from kvzip.predict.row import (
     begin_row,
     end_row,
     expect,
+    fetch_row,
     grow,
     look,
 )
@@ -55,6 +56,8 @@ from kvzip.windows.triggers import (
     tokens_ahead,
     watch_row,
 )
+
+FETCHED = 2  # rows from the one that is coded to the one that is asked for
 
 
 @borrowing
@@ -166,6 +169,7 @@ def build(decoding: bool) -> Any:
         count = len(groups)
         wide = together * padded
         spare = np.int64(streams) * tokens * channels
+        line = np.int64(512 // (sign_at + 1))  # values to a line of the cache
         group_of, settings, start_of = pointer_of(groups), pointer_of(parameters), pointer_of(starts)
         x, taken, expected = pointer_of(values), pointer_of(literals), pointer_of(draft)
         cosines, living = pointer_of(turn), pointer_of(live)
@@ -195,6 +199,12 @@ def build(decoding: bool) -> Any:
                     stream, t = band + j, now - j
                     row, work = advance(row_of, j * ROW), advance(works, j * WORK_ROWS * padded)
                     learn, turned = advance(learn_of, stream * LEARNED), turned_of[stream]
+                    ahead = min(t + FETCHED, tokens - 1)
+                    fetch_row(
+                        slot_of, pair_of, ahead, padded, advance(memory_of, stream * memory_row),
+                        advance(pair_memory_of, stream * pair_row), x, (stream * tokens + ahead) * channels,
+                        channels, line,
+                    )  # fmt: skip
                     begin_row(
                         row, group_of, count, padded, turned, cosines, t * 32 * turned, work,
                         advance(mean_of, stream * AVERAGES * padded), advance(gain_of, stream * GAINS * padded),

@@ -135,7 +135,9 @@ class ResidualModel:
         starts = np.empty(self.streams * tokens * len(self.groups) + 1, np.int64)
         unused = np.zeros(1, np.uint32)
         arguments = self._arguments(spared, tokens, seen, measure, False, draft)
-        used, _ = loop.encode_run(*arguments, literals, out, starts, unused, 0, np.zeros(1, np.uint16), 0, *_room(tokens))
+        used, _ = loop.encode_run(
+            *arguments, literals, out, starts, unused, 0, np.zeros(1, np.uint16), 0, *_room(tokens)
+        )
         bits = self.parameters.table_bits
         lanes_log2 = rans.lanes_log2(count >> 1)
         states = aligned.empty(1 << lanes_log2, np.uint32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kvzip.coder.jit import step
-from kvzip.coder.memory import bits_of, float_of, peek, poke
+from kvzip.coder.memory import bits_of, fetch, float_of, peek, poke
 from kvzip.predict import rows
 from kvzip.predict.energy import factor
 from kvzip.predict.steps import learn_row, predict_row, turn_row, unturn_row
@@ -14,6 +14,7 @@ from kvzip.predict.steps import learn_row, predict_row, turn_row, unturn_row
 # of variances (the bits of a float32), the sum of its logarithms, its escapes.
 MEAN_AT, VARIANCE_AT, ENERGY, USUALLY, LOUD, TOTAL, ESCAPED = range(7)
 ROW = 8
+LINE = 16  # floats to a line of the cache
 
 
 @step
@@ -31,6 +32,19 @@ def begin_row(  # type: ignore[no-untyped-def]
     poke(row, LOUD, np.int64(bits_of(np.float32(1))))
     poke(row, TOTAL, np.int64(0))
     poke(row, ESCAPED, np.int64(0))
+
+
+@step
+def fetch_row(slot_of, pair_of, t, padded, rows_of, pairs_of, x, at, channels, wide):  # type: ignore[no-untyped-def]
+    """Ask for what row ``t`` of a stream needs: its token's rows, and its values at ``at``, ``wide`` to a line."""
+    slot, pair = np.int64(peek(slot_of, t)), np.int64(peek(pair_of, t))
+    for c in range(0, padded, LINE):
+        if slot >= 0:
+            fetch(rows_of, slot * padded + c)
+        if pair >= 0:
+            fetch(pairs_of, pair * padded + c)
+    for c in range(0, channels, wide):
+        fetch(x, at + c)
 
 
 @step
