@@ -80,7 +80,7 @@ class Chain:
         """The payload for ``values`` (streams, tokens, channels) of unsigned integers."""
         payload = self._encode_predicted(values) if self.choice else None
         if payload is None:
-            payload = bytes((WINDOWS,)) + self.planar.encode(values)
+            payload = self.planar.encode(values, bytes((WINDOWS,)))
             if len(payload) > values.nbytes:
                 self.planar.close()
                 payload = self._store(values)

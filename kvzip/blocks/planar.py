@@ -59,8 +59,8 @@ class Planar:
         self.turn = (extent.dtype.exponent, extent.dtype.mantissa)
         self.models: dict[int, PlaneModel] = {}
 
-    def encode(self, values: NDArray[Any]) -> bytes:
-        """The payload for ``values`` (streams, tokens, channels)."""
+    def encode(self, values: NDArray[Any], method: bytes = b"") -> bytes:
+        """The payload, behind ``method``, for ``values`` (streams, tokens, channels)."""
         head = bytearray()
         flat, tokens = self._trim(values, head)
         kinds, symbols = [], []
@@ -87,7 +87,7 @@ class Planar:
                 sections += [coded.states, coded.words, coded.literals]
         if self.measure:
             self._count_raw(kinds, len(flat))
-        return b"".join([head, *(section.tobytes() for section in sections), raw.tobytes()])
+        return b"".join([method, head, *(np.ascontiguousarray(section).data for section in (*sections, raw))])
 
     def decode(self, cursor: Cursor, block: Block) -> NDArray[Any]:
         """The inverse of ``encode``: values (streams, tokens, channels). ContainerError on anything wrong."""
@@ -111,6 +111,7 @@ class Planar:
                 raw = raw[size:]
             elif plans[number].kind == CONSTANT:
                 cut = np.full(count, plans[number].value, np.uint8)
+            assert cut is not None
             lay(cut, plane.shift, flat)
         if self.turn[0]:
             turn_back(flat, *self.turn)

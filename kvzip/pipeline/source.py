@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import BinaryIO
 
+import numpy as np
+
 from kvzip.errors import DumpError
 
 MOST_AHEAD = 192 << 20  # bytes of a file's data that are held to look at what comes later
@@ -20,10 +22,9 @@ class MemberInput:
     size: int | None = None
     is_dump: bool = True
 
-    def read(self, count: int) -> bytearray:
+    def read(self, count: int) -> memoryview:
         """Exactly ``count`` bytes; DumpError if the file ends before."""
-        data = bytearray(count)
-        view = memoryview(data)
+        view = memoryview(np.empty(count, np.uint8).data)  # not filled with zeros first
         got = 0
         while got < count:
             step = self.file.readinto(view[got:])  # type: ignore[attr-defined]
@@ -32,7 +33,7 @@ class MemberInput:
                     f"{self.where}: ends {count - got} bytes early; the dump is incomplete, fetch it again"
                 )
             got += step
-        return data
+        return view
 
     def look(self, start: int, stop: int) -> memoryview | None:
         """The bytes from ``start`` to ``stop``, counted from here, without taking any; None if they are too many.
@@ -45,21 +46,21 @@ class MemberInput:
                 return None
             ahead = self.read(stop)
             self.file = Prefixed(ahead, self.file)  # type: ignore[assignment]
-            return memoryview(ahead)[start:]
+            return ahead[start:]
         if stop - start > MOST_AHEAD:
             return None
         here = self.file.tell()
         self.file.seek(here + start)
         data = self.read(stop - start)
         self.file.seek(here)
-        return memoryview(data)
+        return data
 
 
 class Prefixed:
     """A file whose first bytes were read already."""
 
-    def __init__(self, prefix: bytearray, file: BinaryIO) -> None:
-        self.prefix, self.file = memoryview(prefix), file
+    def __init__(self, prefix: memoryview, file: BinaryIO) -> None:
+        self.prefix, self.file = prefix, file
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill some of ``buffer``; return how much."""

@@ -17,11 +17,14 @@ Integers are not turned, and all their planes are tried, none is expected to pay
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import kernel, step
+from kvzip.coder.jit import borrowing, kernel, step
+from kvzip.coder.lanes import WIDTH, lanes16
+from kvzip.coder.memory import pointer_of
 from kvzip.dtypes import Dtype
 from kvzip.windows.lengths import entropy
 from kvzip.windows.prior import Fields
@@ -97,12 +100,71 @@ def turned(x, exponent, mantissa):  # type: ignore[no-untyped-def]
     return x
 
 
-@kernel
-def split(values, exponent, mantissa, shift, mask, out):  # type: ignore[no-untyped-def]
-    """One plane of flat unsigned ``values`` into ``out`` (uint8). ``exponent`` 0 leaves the values unturned."""
-    for i in range(len(values)):
-        x = turned(np.uint64(values[i]), exponent, mantissa)
-        out[i] = np.uint8((x >> np.uint64(shift)) & np.uint64(mask))
+@step
+def unturned(x, exponent, mantissa):  # type: ignore[no-untyped-def]
+    """The inverse."""
+    if exponent > 0:
+        low = x & ((np.uint64(1) << np.uint64(mantissa)) - np.uint64(1))
+        sign = (x >> np.uint64(mantissa)) & np.uint64(1)
+        x = (sign << np.uint64(mantissa + exponent)) | ((x >> np.uint64(mantissa + 1)) << np.uint64(mantissa)) | low
+    return x
+
+
+def _cut(x: Any, mantissa: Any, exponents: Any, below: Any, top: Any, shift: Any, mask: Any) -> Any:
+    """A plane of values that are turned."""
+    turn = (((x >> mantissa) & exponents) << (mantissa + 1)) | (((x >> top) & 1) << mantissa) | (x & below)
+    return (turn >> shift) & mask
+
+
+def _cut_plain(x: Any, shift: Any, mask: Any) -> Any:
+    """A plane of values as they are."""
+    return (x >> shift) & mask
+
+
+def _lay(x: Any, symbol: Any, shift: Any) -> Any:
+    """Values with one more plane."""
+    return x | (symbol << shift)
+
+
+def _turn_back(x: Any, mantissa: Any, exponents: Any, below: Any, top: Any) -> Any:
+    """Values that were turned, as they are."""
+    return (((x >> mantissa) & 1) << top) | (((x >> (mantissa + 1)) & exponents) << mantissa) | (x & below)
+
+
+_cut16: Any = lanes16(_cut, "iIIIIII>i")
+_cut_plain16: Any = lanes16(_cut_plain, "iII>i")
+_lay16: Any = lanes16(_lay, "iiI>i")
+_turn_back16: Any = lanes16(_turn_back, "iIIII>i")
+
+
+@borrowing
+def _split(values, begin, exponent, mantissa, shift, mask, out):  # type: ignore[no-untyped-def]
+    for i in range(begin, len(values)):
+        out[i] = np.uint8((turned(np.uint64(values[i]), exponent, mantissa) >> np.uint64(shift)) & np.uint64(mask))
+
+
+@borrowing
+def _split16(values, count, exponent, mantissa, shift, mask, out):  # type: ignore[no-untyped-def]
+    exponents, below = (1 << exponent) - 1, (1 << mantissa) - 1
+    x, y = pointer_of(values), pointer_of(out)
+    for i in range(0, count, WIDTH):
+        if exponent > 0:
+            _cut16(x, i, mantissa, exponents, below, mantissa + exponent, shift, mask, y, i)
+        else:
+            _cut_plain16(x, i, shift, mask, y, i)
+
+
+def split(values: NDArray[Any], exponent: int, mantissa: int, shift: int, mask: int, out: NDArray[np.uint8]) -> None:
+    """One plane of flat unsigned ``values`` into ``out``. ``exponent`` 0 leaves the values unturned."""
+    whole = _in_lanes(values)
+    if whole:
+        _split16(values, whole, exponent, mantissa, shift, mask, out)
+    _split(values, whole, exponent, mantissa, shift, mask, out)
+
+
+def _in_lanes(values: NDArray[Any]) -> int:
+    """How many values go sixteen at a time: lanes hold 32 bits."""
+    return len(values) - len(values) % WIDTH if values.itemsize < 8 else 0
 
 
 @kernel
@@ -120,22 +182,47 @@ def sample_entropies(values, stride, exponent, mantissa, cuts, fraction, out):  
     return total
 
 
-@kernel
-def lay(symbols, shift, out):  # type: ignore[no-untyped-def]
-    """Put a plane's symbols at ``shift`` into flat ``out`` (unsigned, still turned), which starts at zero."""
-    for i in range(len(symbols)):
+@borrowing
+def _join(symbols, begin, shift, out):  # type: ignore[no-untyped-def]
+    for i in range(begin, len(symbols)):
         out[i] |= out.dtype.type(np.uint64(symbols[i]) << np.uint64(shift))
 
 
-@kernel
-def turn_back(values, exponent, mantissa):  # type: ignore[no-untyped-def]
+@borrowing
+def _join16(symbols, count, shift, out):  # type: ignore[no-untyped-def]
+    x, y = pointer_of(symbols), pointer_of(out)
+    for i in range(0, count, WIDTH):
+        _lay16(y, i, x, i, shift, y, i)
+
+
+def lay(symbols: NDArray[np.uint8], shift: int, out: NDArray[Any]) -> None:
+    """Put a plane's symbols at ``shift`` into flat ``out`` (unsigned, still turned), which starts at zero."""
+    whole = _in_lanes(out)
+    if whole:
+        _join16(symbols, whole, shift, out)
+    _join(symbols, whole, shift, out)
+
+
+@borrowing
+def _back(values, begin, exponent, mantissa):  # type: ignore[no-untyped-def]
+    for i in range(begin, len(values)):
+        values[i] = unturned(np.uint64(values[i]), exponent, mantissa)
+
+
+@borrowing
+def _back16(values, count, exponent, mantissa):  # type: ignore[no-untyped-def]
+    exponents, below = (1 << exponent) - 1, (1 << mantissa) - 1
+    x = pointer_of(values)
+    for i in range(0, count, WIDTH):
+        _turn_back16(x, i, mantissa, exponents, below, mantissa + exponent, x, i)
+
+
+def turn_back(values: NDArray[Any], exponent: int, mantissa: int) -> None:
     """[exponent | sign | mantissa] back to [sign | exponent | mantissa], in place."""
-    for i in range(len(values)):
-        x = np.uint64(values[i])
-        low = x & ((np.uint64(1) << np.uint64(mantissa)) - np.uint64(1))
-        sign = (x >> np.uint64(mantissa)) & np.uint64(1)
-        middle = x >> np.uint64(mantissa + 1)
-        values[i] = (sign << np.uint64(mantissa + exponent)) | (middle << np.uint64(mantissa)) | low
+    whole = _in_lanes(values)
+    if whole:
+        _back16(values, whole, exponent, mantissa)
+    _back(values, whole, exponent, mantissa)
 
 
 def pack(symbols: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:

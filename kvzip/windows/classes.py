@@ -123,14 +123,18 @@ def cluster(symbols, tokens, channels, classes, stride, fraction, labels, by_cla
 
 
 def classify(
-    symbols: NDArray[np.uint8], tokens: int, channels: int, classes: int
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Classes of one stream's channels, and the histograms (classes, 256) of the sampled tokens by class.
+    symbols: NDArray[np.uint8],
+    tokens: int,
+    channels: int,
+    classes: int,
+    labels: NDArray[np.uint8],
+    by_class: NDArray[np.int64],
+) -> None:
+    """Classes of one stream's channels into ``labels``, and the histograms of the sampled tokens by class into
+    ``by_class`` (classes, 256), which starts at zero.
 
     ``symbols`` is flat, ``tokens * channels`` of them.
     """
-    labels = np.zeros(channels, np.uint8)
-    by_class = np.zeros((classes, 256), np.int64)
-    stride = max(1, tokens // SAMPLE_TOKENS)
-    cluster(symbols, tokens, channels, classes, stride, LOG2_FRACTION, labels, by_class)
-    return labels, by_class
+    cluster(
+        symbols, tokens, channels, classes, max(1, tokens // SAMPLE_TOKENS), LOG2_FRACTION, labels, by_class
+    )  # fmt: skip

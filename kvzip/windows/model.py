@@ -18,7 +18,7 @@ from kvzip.windows.classes import classify
 from kvzip.windows.estimator import CODE_SHIFT, ESCAPE, INCREMENT_START, WINDOW
 from kvzip.windows.lengths import code_lengths
 from kvzip.windows.parameters import Parameters
-from kvzip.windows.prior import SHAPES, Fields, choose, fill
+from kvzip.windows.prior import SHAPES, SIGN_LEVELS, Fields, choose, fill
 
 Bytes = NDArray[np.uint8]
 
@@ -73,16 +73,20 @@ class PlaneModel:
         """Choose classes and priors on the first block's symbols; return the bytes that tell the decoder."""
         out = bytearray()
         at = 0
-        specs = []
+        sampled = np.zeros((len(self.counts), 256), np.int64)
         for stream in range(self.streams):
             count = int(tokens[stream]) * self.channels
-            labels, sampled = classify(symbols[at : at + count], int(tokens[stream]), self.channels, self.classes)
+            classify(
+                symbols[at : at + count], int(tokens[stream]), self.channels, self.classes,
+                self.class_of[stream * self.channels : (stream + 1) * self.channels],
+                sampled[stream * self.classes : (stream + 1) * self.classes],
+            )  # fmt: skip
             at += count
-            self.class_of[stream * self.channels : (stream + 1) * self.channels] = labels
-            if self.fields.bytes_per_class and self.parameters.prior_weight:
-                specs += [choose(histogram, self.fields) for histogram in sampled]
         out += self._packed_classes()
-        out += b"".join(specs)
+        specs = b""
+        if self.fields.bytes_per_class and self.parameters.prior_weight:
+            specs = choose(sampled, self.fields)
+        out += specs
         self._fill(specs)
         return bytes(out)
 
@@ -103,12 +107,10 @@ class PlaneModel:
             rows = flat[: len(self.class_of) * bits].reshape(-1, bits)
             self.class_of[:] = rows @ (1 << np.arange(bits, dtype=np.uint8))
         step = self.fields.bytes_per_class if self.parameters.prior_weight else 0
-        specs = (
-            [opening[packed + i * step : packed + (i + 1) * step] for i in range(len(self.counts))] if step else []
-        )
-        for spec in specs:
-            if (self.fields.exponent and spec[0] >= SHAPES) or (self.fields.sign and spec[-1] >= 16):
-                raise ContainerError(f"{where} names a prior that does not exist; the container is damaged")
+        specs = opening[packed : packed + step * len(self.counts)]
+        too_far = self.fields.exponent and max(specs[::step], default=0) >= SHAPES if step else False
+        if too_far or (self.fields.sign and step and max(specs[step - 1 :: step], default=0) >= len(SIGN_LEVELS)):
+            raise ContainerError(f"{where} names a prior that does not exist; the container is damaged")
         self._fill(specs)
         self.slots = np.zeros((len(self.counts) + 1, 1 << self.parameters.table_bits), np.uint16)
 
@@ -117,13 +119,13 @@ class PlaneModel:
         flat = self.class_of[:, None] >> np.arange(bits, dtype=np.uint8) & 1
         return np.packbits(flat.ravel(), bitorder="little").tobytes()
 
-    def _fill(self, specs: list[bytes]) -> None:
+    def _fill(self, specs: bytes) -> None:
         """Start the counts from the priors; the drift reset needs them again, so they are kept aside."""
         if not self.parameters.prior_weight:
             return
         group = np.repeat(np.arange(self.streams), self.channels) * self.classes + self.class_of
         members = np.bincount(group, minlength=len(self.counts))
-        fill(self.counts, b"".join(specs), self.fields, self.parameters.prior_weight, members)
+        fill(self.counts, specs, self.fields, self.parameters.prior_weight, members)
         if self.parameters.drift:
             self.prior = self.counts.copy()
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
@@ -53,6 +53,7 @@ SIGN_LEVELS = (
     65374,
 )
 
+_SIGNS = np.array(SIGN_LEVELS, np.int64)
 SIGN_MIDDLES = [(a + b) // 2 for a, b in pairwise(SIGN_LEVELS)]
 
 
@@ -117,42 +118,55 @@ def _choose(exponents, lengths, chosen):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _summarise(histogram, exponent_bits, sign_bits, rest_bits, lengths, chosen):  # type: ignore[no-untyped-def]
-    """Shape, reference, and how often the sign is 0 and 1, into ``chosen`` (4)."""
-    exponents = np.zeros(1 << exponent_bits, np.int64)
-    for s in range(1 << (exponent_bits + sign_bits + rest_bits)):
-        exponents[s >> (sign_bits + rest_bits)] += histogram[s]
-        chosen[2 + ((s >> rest_bits) & ((1 << sign_bits) - 1))] += histogram[s]
-    if exponent_bits:
-        _choose(exponents, lengths, chosen)
+def _summarise(histograms, exponent_bits, sign_bits, rest_bits, lengths, chosen):  # type: ignore[no-untyped-def]
+    """Shape, reference, and how often the sign is 0 and 1, into ``chosen`` (histograms, 4)."""
+    for k in range(len(histograms)):
+        exponents = np.zeros(1 << exponent_bits, np.int64)
+        for s in range(1 << (exponent_bits + sign_bits + rest_bits)):
+            exponents[s >> (sign_bits + rest_bits)] += histograms[k, s]
+            chosen[k, 2 + ((s >> rest_bits) & ((1 << sign_bits) - 1))] += histograms[k, s]
+        if exponent_bits:
+            _choose(exponents, lengths, chosen[k])
 
 
-def choose(histogram: NDArray[np.int64], fields: Fields) -> bytes:
-    """The prior of a class for its sampled histogram (256,), as the bytes that go into the block."""
-    chosen = np.zeros(4, np.int64)
-    _summarise(histogram, fields.exponent, fields.sign, fields.rest, _shape_lengths(), chosen)
-    shape, reference, zeros, ones = chosen.tolist()
-    out = [shape, reference] if fields.exponent else []
-    if fields.sign:
-        out.append(bisect(SIGN_MIDDLES, (ones << 16) // (zeros + ones) if zeros + ones else 1 << 15))
+def choose(histograms: NDArray[np.int64], fields: Fields) -> bytes:
+    """The priors of classes for their sampled ``histograms`` (classes, 256), as the bytes that go into the block."""
+    chosen = np.zeros((len(histograms), 4), np.int64)
+    _summarise(histograms, fields.exponent, fields.sign, fields.rest, _shape_lengths(), chosen)
+    out = bytearray()
+    for shape, reference, zeros, ones in chosen.tolist():
+        if fields.exponent:
+            out += bytes((shape, reference))
+        if fields.sign:
+            out.append(bisect(SIGN_MIDDLES, (ones << 16) // (zeros + ones) if zeros + ones else 1 << 15))
     return bytes(out)
 
 
 @kernel
-def _fill(counts, k, shape, one, exponent_bits, sign_bits, rest_bits, weight):  # type: ignore[no-untyped-def]
-    """Set window ``k``'s counts to ``weight`` times the prior, whose mass is about 2^16; see ``fill``."""
-    for e in range(1 << exponent_bits):
-        if shape[e] == 0:
-            continue
-        for sign in range(1 << sign_bits):
-            share = np.int64(1) << 16
-            if sign_bits:
-                share = one if sign else share - one
-            mass = ((shape[e] * share) >> (SHAPE_BITS - 8)) >> (8 + rest_bits)
-            start = ((e << sign_bits) | sign) << rest_bits
-            for s in range(start, start + (1 << rest_bits)):
-                counts[k, s] = mass * weight
-    counts[k, ESCAPE] = ESCAPE_MASS * weight
+def _fill(counts, specs, step, members, tokens, shapes, signs, exponent_bits, sign_bits, rest_bits):  # type: ignore[no-untyped-def]
+    """See ``fill``; a shape's mass is 2^SHAPE_BITS, a window's about 2^16 times its weight."""
+    size = 1 << exponent_bits
+    placed = np.zeros(size, np.int64)
+    for k in range(len(counts)):
+        weight = min(tokens * members[k], np.int64(1 << 20)) * (INCREMENT_START >> 16)
+        placed[:] = 0 if exponent_bits else 1 << SHAPE_BITS
+        if exponent_bits:
+            for i in range(SHAPE_WIDTH):
+                at = i - SHAPE_CENTRE + np.int64(specs[k * step + 1])
+                placed[min(size - 1, max(0, at))] += shapes[np.int64(specs[k * step]), i]
+        for e in range(size):
+            if placed[e] == 0:
+                continue
+            for sign in range(1 << sign_bits):
+                share = np.int64(1) << 16
+                if sign_bits:
+                    one = signs[np.int64(specs[k * step + step - 1])]
+                    share = one if sign else share - one
+                mass = ((placed[e] * share) >> (SHAPE_BITS - 8)) >> (8 + rest_bits)
+                start = ((e << sign_bits) | sign) << rest_bits
+                for s in range(start, start + (1 << rest_bits)):
+                    counts[k, s] = mass * weight
+        counts[k, ESCAPE] = ESCAPE_MASS * weight
 
 
 def fill(counts: NDArray[np.int64], specs: bytes, fields: Fields, tokens: int, members: NDArray[np.int64]) -> None:
@@ -161,20 +175,8 @@ def fill(counts: NDArray[np.int64], specs: bytes, fields: Fields, tokens: int, m
     ``specs`` holds ``fields.bytes_per_class`` bytes a window, as ``choose`` made them. Exponents outside the shape's
     reach have no mass; those below 0 or above the field are added to its ends.
     """
-    step = fields.bytes_per_class
-    whole = np.full(1 << fields.exponent, 1 << SHAPE_BITS, np.int64)
-    for k in range(len(counts)):
-        spec = specs[k * step : (k + 1) * step]
-        shape = _placed(spec[0], spec[1], len(whole)) if fields.exponent else whole
-        one = SIGN_LEVELS[spec[-1]] if fields.sign else 0
-        weight = min(tokens * int(members[k]), 1 << 20) * (INCREMENT_START >> 16)
-        _fill(counts, k, shape, one, fields.exponent, fields.sign, fields.rest, weight)
-
-
-@lru_cache(maxsize=4096)
-def _placed(shape: int, reference: int, size: int) -> NDArray[np.int64]:
-    """A shape moved to its reference, clipped to ``size`` exponents."""
-    at = np.clip(np.arange(SHAPE_WIDTH) - SHAPE_CENTRE + reference, 0, size - 1)
-    placed = np.zeros(size, np.int64)
-    np.add.at(placed, at, shapes()[shape])
-    return placed
+    given = np.array(bytearray(specs), np.uint8)
+    _fill(
+        counts, given, fields.bytes_per_class, members, tokens, shapes(), _SIGNS, fields.exponent, fields.sign,
+        fields.rest,
+    )  # fmt: skip
