@@ -45,6 +45,7 @@ from kvzip.wire import Cursor, put_varint
 
 RAW, CONSTANT, CONTINUED, FRESH = range(4)
 TOKENS_PER_CLASS = 16  # a block's streams get one class of channels per so many tokens, at most
+RUN = 32  # neighbours that are looked at together: a line of the cache
 SAMPLE = 4096  # symbols looked at to decide whether a tried plane could pay
 WORTH, WORTH_MODELLED = 248, 253  # in 1/256 of a plane's width: what its sampled entropy must stay below
 EMPTY = np.zeros(0, np.uint8)
@@ -123,8 +124,8 @@ class Planar:
         flat = values.reshape(-1)
         cuts = np.array([(plane.shift, plane.width) for plane in self.planes], np.int64)
         lengths = np.zeros(len(cuts), np.int64)
-        stride = max(1, len(flat) // SAMPLE) | 1
-        count = sample_entropies(flat, stride, *self.turn, cuts, LOG2_FRACTION, lengths)
+        stride = max(RUN, RUN * len(flat) // SAMPLE) | 1
+        count = sample_entropies(flat, RUN, stride, *self.turn, cuts, LOG2_FRACTION, lengths)
         bits = sum(min(float(w), int(n) / max(1, count) / 256) for (_, w), n in zip(cuts, lengths, strict=True))
         return int(bits * len(flat) / 8)
 

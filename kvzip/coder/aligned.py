@@ -21,6 +21,17 @@ def empty(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
     return _at_line(np.empty, shape, dtype)
 
 
+def parts(wanted: list[tuple[int | tuple[int, ...], Any]]) -> list[NDArray[Any]]:
+    """``zeros`` of several shapes and types at once, each at a cache line of one run of memory."""
+    sizes = [(shape if isinstance(shape, int) else prod(shape)) * np.dtype(dtype).itemsize for shape, dtype in wanted]
+    whole = zeros(sum(size + -size % LINE for size in sizes), np.uint8)
+    arrays, at = [], 0
+    for (shape, dtype), size in zip(wanted, sizes, strict=True):
+        arrays.append(whole[at : at + size].view(dtype).reshape(shape))
+        at += size + -size % LINE
+    return arrays
+
+
 def _at_line(make: Any, shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
     count = shape if isinstance(shape, int) else prod(shape)
     size = count * np.dtype(dtype).itemsize

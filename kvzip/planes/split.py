@@ -168,15 +168,18 @@ def _in_lanes(values: NDArray[Any]) -> int:
 
 
 @kernel
-def sample_entropies(values, stride, exponent, mantissa, cuts, fraction, out):  # type: ignore[no-untyped-def]
-    """What every ``stride``-th of flat ``values`` takes at its planes' own order-0 entropies, in 1/256 bit, into
-    ``out`` (planes) int64; ``cuts`` (planes, 2) int64 are shifts and widths. Returns how many they are."""
+def sample_entropies(values, run, stride, exponent, mantissa, cuts, fraction, out):  # type: ignore[no-untyped-def]
+    """What runs of flat ``values``, one begun every ``stride``, take at their planes' own order-0 entropies, in 1/256
+    bit, into ``out`` (planes) int64; ``cuts`` (planes, 2) int64 are shifts and widths. Returns how many values."""
     counts = np.zeros((len(cuts), 256), np.int64)
-    for i in range(0, len(values), stride):
-        x = turned(np.uint64(values[i]), exponent, mantissa)
+    total = np.int64(0)
+    for start in range(0, len(values), stride):
+        stop = min(start + run, len(values))
+        total += stop - start
         for p in range(len(cuts)):
-            counts[p, (x >> np.uint64(cuts[p, 0])) & np.uint64((1 << cuts[p, 1]) - 1)] += 1
-    total = np.int64((len(values) + stride - 1) // stride)
+            shift, mask = np.uint64(cuts[p, 0]), np.uint64((1 << cuts[p, 1]) - 1)
+            for i in range(start, stop):
+                counts[p, np.int64((turned(np.uint64(values[i]), exponent, mantissa) >> shift) & mask)] += 1
     for p in range(len(cuts)):
         out[p] = entropy(counts[p], fraction)
     return total

@@ -45,6 +45,16 @@ def _lengths(bits: int) -> NDArray[np.int64]:
     return code_lengths(bits)
 
 
+@cache
+def _groups(channels: int, pairs: int) -> tuple[NDArray[np.int64], int, NDArray[np.int32]]:
+    """``groups_of``, and -1 for channels and 0 for padding."""
+    groups, padded = groups_of(channels, pairs)
+    live = aligned.zeros(padded, np.int32)
+    for place, _, count in groups.tolist():
+        live[place : place + count] = -1
+    return groups, padded, live
+
+
 @dataclass
 class Coded:
     """One run: final lane states, words and literals, in the order they are written."""
@@ -83,22 +93,19 @@ class ResidualModel:
         self.angle = b""
         self.token = 0
         pairs = len(rope.first) if rope else 0
-        self.groups, self.padded = groups_of(channels, pairs)
+        self.groups, self.padded, self.live = _groups(channels, pairs)
         self.turned = np.zeros(streams, np.int64)  # groups of first channels of rotated pairs, by stream
         self.turned[: len(rotated)] = [-(-pairs // WIDTH) * turns for turns in rotated]
-        self.live = aligned.zeros(self.padded, np.int32)
-        for place, _, count in self.groups.tolist():
-            self.live[place : place + count] = -1
-        averages = aligned.zeros((streams, steps.AVERAGES, self.padded), np.float32)
+        rows = (steps.AVERAGES, steps.GAINS, slots, pair_slots)
+        self.averages, self.gains, self.memory, self.pair_memory = aligned.parts(
+            [((streams, count * self.padded), np.float32) for count in rows]
+        )
+        averages = self.averages.reshape(streams, steps.AVERAGES, self.padded)
         if scales is not None:
-            averages[:, steps.VAR_NEW] = np.ldexp(np.float32(1), scales[:, :1].astype(np.int32))
-            averages[:, steps.START] = np.ldexp(np.float32(1), scales[:, 1:].astype(np.int32))
+            starts = np.ldexp(np.float32(1), scales.astype(np.int32))
+            averages[:, steps.VAR_NEW], averages[:, steps.START] = starts[:, :1], starts[:, 1:]
         averages[:, steps.ONES] = 1
-        self.averages = averages.reshape(streams, -1)
-        self.gains = aligned.zeros((streams, steps.GAINS * self.padded), np.float32)
         self.gains[:, steps.FACTOR * self.padded :] = 1
-        self.memory = aligned.zeros((streams, slots * self.padded), np.float32)
-        self.pair_memory = aligned.zeros((streams, pair_slots * self.padded), np.float32)
         self.learned = np.zeros((streams, steps.LEARNED), np.int64)
         self.learned[:, steps.USUAL] = USUAL_START << 8
         self.spent = np.zeros((streams, 3), np.int64)
@@ -215,11 +222,16 @@ class ResidualModel:
             seen.slot, seen.times, seen.pair, seen.pair_times, draft is not None,
             NO_DRAFT if draft is None else draft, self.energy_step, self.grid.vector(), self.averages, self.gains,
             self.memory, self.pair_memory, self.learned, self.live,
-            aligned.zeros(self.together * ROW, np.int64),
-            aligned.zeros(self.together * steps.WORK_ROWS * self.padded, np.float32),
-            aligned.zeros(4 * self.together * self.padded, np.int32),
-            aligned.zeros(2 * self.together * self.padded, np.uint32),
-            aligned.zeros(self.together * self.padded, np.uint8), tables.counts, self.start, tables.probs,
+            *aligned.parts(
+                [
+                    (self.together * ROW, np.int64),
+                    (self.together * steps.WORK_ROWS * self.padded, np.float32),
+                    (4 * self.together * self.padded, np.int32),
+                    (2 * self.together * self.padded, np.uint32),
+                    (self.together * self.padded, np.uint8),
+                ]
+            ),
+            tables.counts, self.start, tables.probs,
             tables.codes, tables.slots, tables.span, self.touched, self.grid.contexts, self.states, self.vector,
             _lengths(self.parameters.table_bits), measure, self.spent,
         )  # fmt: skip

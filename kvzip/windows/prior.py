@@ -85,8 +85,8 @@ def shapes(identifier: str = "exponents-1") -> NDArray[np.int64]:
 
 @cache
 def _shape_lengths() -> NDArray[np.int64]:
-    """Code length of every entry of the shapes in 1/256 bit, (32, 64)."""
-    return code_lengths(SHAPE_BITS)[shapes()]
+    """Code length of every entry of the shapes in 1/256 bit, (64, 32)."""
+    return np.ascontiguousarray(code_lengths(SHAPE_BITS)[shapes()].T)
 
 
 @kernel
@@ -104,15 +104,16 @@ def _choose(exponents, lengths, chosen):  # type: ignore[no-untyped-def]
             weighted += exponents[s] * s
     mean = (2 * weighted + total) // (2 * max(np.int64(1), total))
     best = np.int64(-1)
+    taken = np.zeros(SHAPES, np.int64)
     for reference in range(max(0, mean - REACH), min(255, mean + REACH) + 1):
+        taken[:] = 0
+        for j in range(n):
+            at = min(SHAPE_WIDTH - 1, max(0, live[j] - reference + SHAPE_CENTRE))
+            for shape in range(SHAPES):
+                taken[shape] += exponents[live[j]] * lengths[at, shape]
         for shape in range(SHAPES):
-            length = np.int64(0)
-            for j in range(n):
-                s = live[j]
-                at = min(SHAPE_WIDTH - 1, max(0, s - reference + SHAPE_CENTRE))
-                length += exponents[s] * lengths[shape, at]
-            if best < 0 or length < best:
-                best = length
+            if best < 0 or taken[shape] < best:
+                best = taken[shape]
                 chosen[0] = shape
                 chosen[1] = reference
 
