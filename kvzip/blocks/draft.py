@@ -12,9 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.coder import aligned
+from kvzip.coder.lanes import WIDTH
 from kvzip.dtypes import Dtype
 from kvzip.predict.grid import grid_of
 from kvzip.predict.model import numbers_of
+from kvzip.predict.nearness import wide
 from kvzip.streams.extent import Extent
 
 Floats = NDArray[np.float32]
@@ -39,19 +42,24 @@ class DraftRows:
 
     def numbers(self, start: int, stop: int, scales: Floats | None = None) -> Floats:
         """Tokens ``start`` to ``stop`` as numbers below 2^60, each stream's times its scale, rounded once."""
+        return self.spared(start, stop, scales)[:-WIDTH].reshape(self.bits[:, start:stop].shape)
+
+    def spared(self, start: int, stop: int, scales: Floats | None = None) -> Floats:
+        """The same flat, at a cache line, and WIDTH spare ones behind them."""
         part = np.ascontiguousarray(self.bits[:, start:stop])
-        numbers: Floats
+        spared: Floats = aligned.empty(part.size + WIDTH, np.float32)
+        numbers = spared[: part.size].reshape(part.shape)
+        spared[part.size :] = 0
         if self.dtype.name in ("F32", "BF16"):
-            numbers = (part.astype(np.uint32) << (32 - self.dtype.bits)).view(np.float32)
-            numbers[~(np.abs(numbers) < HUGE)] = 0
+            wide(part.reshape(-1), 32 - self.dtype.bits, HUGE.view(np.uint32), spared.view(np.uint32))
         else:
             grid = grid_of(self.dtype)
             assert grid is not None
-            numbers = numbers_of(part, grid)
+            numbers[:] = numbers_of(part, grid)
         if scales is not None:
             numbers *= scales[:, None, None]
             numbers[~(np.abs(numbers) < HUGE)] = 0
-        return numbers
+        return spared
 
     def same(self, values: NDArray[Any], dtype: Dtype, start: int) -> int:
         """How many of the first rows of ``values``, from token ``start`` on, are the draft's to the bit."""
@@ -78,11 +86,12 @@ def matches(values: NDArray[Any], dtype: Dtype, drafted: Floats) -> NDArray[np.i
 
 def _first_difference(a: NDArray[Any], b: NDArray[Any]) -> int:
     """The first row in which two arrays differ, or how many there are."""
-    at, step = 0, 1 << 12
+    at, step = 0, 1  # most drafts differ at once
     while at < len(a):
         if not np.array_equal(a[at : at + step], b[at : at + step]):
             return at + int((a[at : at + step] != b[at : at + step]).any(axis=1).argmax())
         at += step
+        step = min(4 * step, 1 << 12)
     return at if at < len(a) else len(a)
 
 

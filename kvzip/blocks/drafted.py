@@ -46,7 +46,8 @@ from kvzip.blocks.tally import Tally
 from kvzip.coder import aligned
 from kvzip.coder.lanes import WIDTH
 from kvzip.predict.grid import Grid
-from kvzip.predict.model import SCALE_ROWS, Coded, ResidualModel, numbers_of, scales_of
+from kvzip.predict.model import SCALE_ROWS, Coded, ResidualModel, number_table, scales_of
+from kvzip.predict.nearness import distances, fit
 from kvzip.predict.prior import Prior
 from kvzip.predict.rope import Rope
 from kvzip.predict.tokens import Occurrences
@@ -99,6 +100,7 @@ class Drafted(Prediction):
         self.far: _Side | None = None
         self.past = np.zeros((len(kinds), 0, 0), np.uint16)  # the last rows, for the far ones to learn from
         self.pays: bool | None = None  # the encoder's: whether rows that are not the same are relative to the draft
+        self.same: int | None = None  # the encoder's: what ``_same`` says of the next block, if that is known
         self.low = 0  # values of a stream whose lower halves were stored
         self.matched = np.zeros((len(kinds), 2), np.int64)  # see ``draft.matches``, if measured
 
@@ -110,7 +112,8 @@ class Drafted(Prediction):
         rows = values[:, :count]
         out = bytearray((CONTINUED if self.choice else STARTED,))
         put_varint(out, tail)
-        same = self.draft.same(rows, self.extent.dtype, self.token) if self.scales is None else 0
+        same = min(count, self.same) if self.same is not None else self._same(rows)
+        self.same = None
         if self.choice is None:
             scales = None if same >= LEAST_SHARED else scales_to(self._top(rows), self.grid, self.draft)
             choice = replace(choice, unique=False, together=even_share(streams, choice.together))
@@ -184,6 +187,10 @@ class Drafted(Prediction):
             if side is not None:
                 self._report_model(side.model, tally)
 
+    def _same(self, rows: NDArray[Any]) -> int:
+        """How many of the next ``rows`` are the draft's to the bit."""
+        return 0 if self.scales is not None else self.draft.same(rows, self.extent.dtype, self.token)
+
     # -- parts of both directions
 
     def _match(self, values: NDArray[Any]) -> None:
@@ -224,9 +231,12 @@ class Drafted(Prediction):
         """The draft of rows ``start`` to ``stop`` of the block as a prediction takes it."""
         if not near:
             return None
-        numbers = self._ordered(self.draft.numbers(self.token + start, self.token + stop, self.scales))
+        first, last = self.token + start, self.token + stop
+        if self.order is None:
+            return self.draft.spared(first, last, self.scales)
+        numbers = self.draft.numbers(first, last, self.scales)
         flat = aligned.zeros(numbers.size + WIDTH, np.float32)
-        flat[: numbers.size] = numbers.reshape(-1)
+        flat[: numbers.size] = self._ordered(numbers).reshape(-1)
         return flat
 
     def _encode_side(self, top: NDArray[Any], start: int, stop: int, near: bool) -> list[Any]:
@@ -293,18 +303,19 @@ class Drafted(Prediction):
 def scales_to(values: NDArray[Any], grid: Grid, draft: DraftRows) -> NDArray[np.float32] | None:
     """What each stream's draft is best multiplied by to be ``values``; None where nothing is as good."""
     count = min(values.shape[1], draft.tokens, 256)
-    x = numbers_of(values[:, :count], grid).astype(np.float64)
-    d = draft.numbers(0, count).astype(np.float64)
-    fit = (x * d).sum((1, 2)) / np.maximum((d * d).sum((1, 2)), 1e-300)
-    if not count or np.all(np.abs(fit - 1) < 0.1):
+    sums = np.zeros((len(values), 2))
+    fit(np.ascontiguousarray(values[:, :count]), number_table(grid), draft.numbers(0, count), sums)
+    best = sums[:, 0] / np.maximum(sums[:, 1], 1e-300)
+    if not count or np.all(np.abs(best - 1) < 0.1):
         return None
-    scales: NDArray[np.float32] = np.where((np.abs(fit) > 1e-9) & (np.abs(fit) < 1e9), fit, 1.0).astype(np.float32)
+    sound = (np.abs(best) > 1e-9) & (np.abs(best) < 1e9)
+    scales: NDArray[np.float32] = np.where(sound, best, 1.0).astype(np.float32)
     return scales
 
 
 def worth(drafted: Drafted, values: NDArray[Any], choice: Choice) -> bool:
     """Whether a draft helps with ``values``, which start a chain: as a prediction, or by the rows that they share."""
-    same = drafted.draft.same(values, drafted.extent.dtype, 0)
+    drafted.same = same = drafted._same(values)
     if drafted.draft.tokens > same < values.shape[1]:
         near, far = try_both(drafted, values, choice, same)
         drafted.pays = near < choice.bar * far
@@ -326,7 +337,7 @@ def try_both(drafted: Drafted, values: NDArray[Any], choice: Choice, start: int)
     )  # fmt: skip
     top = trial._top(few)
     scales = scales_to(top, trial.grid, draft)
-    if _obvious(numbers_of(top[:, :OBVIOUS_ROWS], trial.grid), draft.numbers(0, few.shape[1], scales)):
+    if _obvious(top[:, :OBVIOUS_ROWS], trial.grid, draft.numbers(0, min(few.shape[1], OBVIOUS_ROWS), scales)):
         return few.size // 8, few.size
     trial._start(replace(choice, tokens=0, together=len(few)), few.shape[2], scales)
     trial.past = top[:, :0]
@@ -338,9 +349,8 @@ def try_both(drafted: Drafted, values: NDArray[Any], choice: Choice, start: int)
     return sizes[0], sizes[1]
 
 
-def _obvious(values: NDArray[np.float32], draft: NDArray[np.float32]) -> bool:
+def _obvious(values: NDArray[Any], grid: Grid, draft: NDArray[np.float32]) -> bool:
     """Whether a draft is so near, against what values differ by from token to token, that nothing need be tried."""
     rows = min(values.shape[1], draft.shape[1])
-    left = values[:, :rows].astype(np.float64) - draft[:, :rows]
-    steps = np.diff(values[:, :rows].astype(np.float64), axis=1)
-    return bool(np.mean(left**2) < OBVIOUS * np.mean(steps**2))
+    left, steps = distances(np.ascontiguousarray(values[:, :rows]), number_table(grid), draft)
+    return bool(left < OBVIOUS * steps)

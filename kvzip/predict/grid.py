@@ -51,6 +51,11 @@ class Grid:
         return 1 + self.exponent + self.mantissa
 
     @property
+    def bf16(self) -> bool:
+        """Whether values are the upper halves of float32."""
+        return (self.mantissa, self.exponent, self.bias) == (7, 8, 127)
+
+    @property
     def contexts(self) -> int:
         """How many contexts a value can be coded in: a class and, where there are any, its phase."""
         return first_phase(self.mantissa) + PHASES * (K_ABOVE + 1)
@@ -95,15 +100,29 @@ def _pack(
 
         bits 0-15 reference code | 16-19 shift | 20 prediction is negative | 21 two-sided | 22-28 context
     """
-    variance_bits = bits_of(larger(variance * energy, 2.0**-100))
-    first = mantissa + mantissa + 3
-    k = ((bits_of(mean * mean) - variance_bits) >> 23) + K_ONE
-    k = larger(smaller(k, first + K_ABOVE), 0)
-    sigma_bits = (variance_bits >> 1) + 0x1FC00000  # of about the square root
-    size = larger(bits_of(mean) & 0x7FFFFFFF, sigma_bits)
+    k, size = _class_and_size(mean, variance, energy, mantissa)
     denormal = to_int(smaller(float_of(size) * lift, 65536.0))
     code = smaller(select(size < normal, denormal, (size >> down) - offset), codes)
-    phase = (size >> (down - 2)) & 3
+    return _packed(mean, k, code, (size >> (down - 2)) & 3, mantissa, up)
+
+
+def _pack_bf16(mean: Any, variance: Any, energy: Any, mantissa: Any, codes: Any, up: Any) -> Any:
+    """``_pack`` for BF16, whose codes are the upper halves of float32."""
+    k, size = _class_and_size(mean, variance, energy, mantissa)
+    return _packed(mean, k, smaller(size >> 16, codes), (size >> 14) & 3, mantissa, up)
+
+
+def _class_and_size(mean: Any, variance: Any, energy: Any, mantissa: Any) -> Any:
+    """k, and the bits of the larger one of |mu| and sigma."""
+    variance_bits = bits_of(larger(variance * energy, 2.0**-100))
+    k = ((bits_of(mean * mean) - variance_bits) >> 23) + K_ONE
+    k = larger(smaller(k, mantissa + mantissa + (3 + K_ABOVE)), 0)
+    sigma_bits = (variance_bits >> 1) + 0x1FC00000  # of about the square root
+    return k, larger(bits_of(mean) & 0x7FFFFFFF, sigma_bits)
+
+
+def _packed(mean: Any, k: Any, code: Any, phase: Any, mantissa: Any, up: Any) -> Any:
+    first = mantissa + mantissa + 3
     context = select(k < first, k, first + ((k - first) << 2) + phase)
     shift = larger(mantissa - 2 - larger((k - K_ONE) >> 1, 0), 0)
     negative = select(mean < 0.0, (k & 0) + 1, k & 0)
@@ -112,6 +131,7 @@ def _pack(
 
 
 pack: Any = lanes16(_pack, "ffFIIIIIFI>ii")
+pack_bf16: Any = lanes16(_pack_bf16, "ffFIII>ii")
 
 
 def groups_of(channels: int, pairs: int) -> tuple[NDArray[np.int64], int]:

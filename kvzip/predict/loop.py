@@ -18,7 +18,7 @@ from kvzip.coder.lanes import WIDTH, sum16
 from kvzip.coder.memory import advance, float_of, peek, pointer_of, poke
 from kvzip.predict import symbols as coding
 from kvzip.predict.energy import learn_usual
-from kvzip.predict.grid import CODES, DOWN, LIFT, MANTISSA, NORMAL, OFFSET, SIGN_AT, pack
+from kvzip.predict.grid import CODES, DOWN, LIFT, MANTISSA, NORMAL, OFFSET, SIGN_AT, pack, pack_bf16
 from kvzip.predict.row import (
     ENERGY,
     ESCAPED,
@@ -34,7 +34,7 @@ from kvzip.predict.row import (
     look,
 )
 from kvzip.predict.rows import subtract
-from kvzip.predict.sixteen import read, write
+from kvzip.predict.sixteen import read, read_bf16, write, write_bf16
 from kvzip.predict.steps import AVERAGES, DRAFTED, GAINS, LEARNED, USUAL, WORK_ROWS, X
 from kvzip.windows.estimator import CODE_SHIFT, quantise, rewrite, smooth, widen
 from kvzip.windows.triggers import (
@@ -102,8 +102,8 @@ def settle(  # type: ignore[no-untyped-def]
     return np.int64(0)
 
 
-def build(decoding: bool) -> Any:
-    """The loop for one direction. The other direction's lines are dead code to the compiler."""
+def build(decoding: bool, bf16: bool) -> Any:
+    """The loop for one direction, for BF16 or for other types. The other lines are dead code to the compiler."""
 
     @borrowing
     def run(  # type: ignore[no-untyped-def]
@@ -225,26 +225,42 @@ def build(decoding: bool) -> Any:
                         if drafted:
                             mean_at = expect(work, mean_at, expected, at, DRAFTED * padded + within)
                         loud = look(row, looks, stream * channels + ahead)
-                        pack(
-                            work, mean_at, work, variance_at, loud, mantissa, down, offset, normal, mask, lift, up,
-                            packed, p, places, p,
-                        )  # fmt: skip
+                        if bf16:
+                            pack_bf16(
+                                work, mean_at, work, variance_at, loud, mantissa, mask, up, packed, p, places, p
+                            )  # fmt: skip
+                        else:
+                            pack(
+                                work, mean_at, work, variance_at, loud, mantissa, down, offset, normal, mask, lift,
+                                up, packed, p, places, p,
+                            )  # fmt: skip
                         if decoding:
                             word = coding.take_group(
                                 place, wanted, p, packed, places, slot_at, code_of, bits, lane, lane_mask, word_of,
                                 word, entries, row_widths, lows,
                             )  # fmt: skip
                             into = at if wanted == WIDTH else spare
-                            read(
-                                entries, p, lows, p, packed, p, work, mean_at, work, variance_at, living, within,
-                                sign_at, mask, least, offset, down, unit, x, into, all_symbols, p, work,
-                                X * padded + within, logs, 0,
-                            )  # fmt: skip
+                            if bf16:
+                                read_bf16(
+                                    entries, p, lows, p, packed, p, work, mean_at, work, variance_at, living, within,
+                                    sign_at, mask, x, into, all_symbols, p, work, X * padded + within, logs, 0,
+                                )  # fmt: skip
+                            else:
+                                read(
+                                    entries, p, lows, p, packed, p, work, mean_at, work, variance_at, living, within,
+                                    sign_at, mask, least, offset, down, unit, x, into, all_symbols, p, work,
+                                    X * padded + within, logs, 0,
+                                )  # fmt: skip
                             coding.move_some(x, into, at, wanted)  # what is behind may be decoded already
                         found = literal
                         if decoding:
                             found = coding.read_literals(x, at, wanted, p, entries, taken, literals_end, literal)
-                        if not decoding or found > literal:
+                        if bf16 and (not decoding or found > literal):
+                            write_bf16(
+                                x, at, packed, p, work, mean_at, work, variance_at, living, within, sign_at, mask,
+                                bits, all_symbols, p, lows, p, work, X * padded + within, logs, 0,
+                            )  # fmt: skip
+                        elif not decoding or found > literal:
                             write(
                                 x, at, packed, p, work, mean_at, work, variance_at, living, within, sign_at, mask,
                                 bits, least, offset, down, unit, all_symbols, p, lows, p, work, X * padded + within,
@@ -300,5 +316,7 @@ def build(decoding: bool) -> Any:
     return run
 
 
-encode_run = build(False)
-decode_run = build(True)
+encode_run = build(False, False)
+decode_run = build(True, False)
+encode_bf16 = build(False, True)
+decode_bf16 = build(True, True)

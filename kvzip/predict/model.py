@@ -142,7 +142,7 @@ class ResidualModel:
         starts = np.empty(self.streams * tokens * len(self.groups) + 1, np.int64)
         unused = np.zeros(1, np.uint32)
         arguments = self._arguments(spared, tokens, seen, measure, False, draft)
-        used, _ = loop.encode_run(
+        used, _ = (loop.encode_bf16 if self.grid.bf16 else loop.encode_run)(
             *arguments, literals, out, starts, unused, 0, np.zeros(1, np.uint16), 0, *_room(tokens)
         )
         bits = self.parameters.table_bits
@@ -180,7 +180,7 @@ class ResidualModel:
         lanes[:] = coded.states
         if len(lanes) and int(lanes.min()) < rans.LANE_FLOOR:
             raise ContainerError(f"{where} holds a lane below its floor; the container is damaged")
-        literals, words = loop.decode_run(
+        literals, words = (loop.decode_bf16 if self.grid.bf16 else loop.decode_run)(
             *self._arguments(values, tokens, seen, measure, True, draft),
             np.append(coded.literals, np.zeros(1, dtype)),
             np.empty(0, np.uint32),
@@ -249,7 +249,7 @@ def scales_of(values: NDArray[Any], grid: Grid, draft: Floats | None = None) -> 
     head = np.ascontiguousarray(values[:, :SCALE_ROWS])
     drafted = NO_DRAFT.reshape(0, 0, 0) if draft is None else np.ascontiguousarray(draft[:, :SCALE_ROWS])
     squares = np.zeros((len(head), 2), np.float64)
-    mean_squares(head, _numbers(grid), drafted, squares)
+    mean_squares(head, number_table(grid), drafted, squares)
     logs = np.log2(np.maximum(squares, 2.0**-99))
     clipped: NDArray[np.int8] = np.clip(np.round(logs), -99, 119).astype(np.int8)
     return clipped
@@ -278,12 +278,12 @@ def mean_squares(values, numbers, draft, out):  # type: ignore[no-untyped-def]
 
 def numbers_of(values: NDArray[Any], grid: Grid) -> NDArray[np.float32]:
     """Values as numbers for the encoder's choices; what is huge or no number counts as 0."""
-    numbers: NDArray[np.float32] = _numbers(grid)[values]
+    numbers: NDArray[np.float32] = number_table(grid)[values]
     return numbers
 
 
 @cache
-def _numbers(grid: Grid) -> NDArray[np.float32]:
+def number_table(grid: Grid) -> NDArray[np.float32]:
     """The number that each bit pattern stands for."""
     bits = np.arange(1 << grid.bits, dtype=np.int64)
     code = bits & ((1 << (grid.bits - 1)) - 1)

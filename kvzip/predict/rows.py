@@ -58,6 +58,14 @@ def numbers_of(
     return select((bits < HUGE_BITS) & (bits >= 0), number, fallback)
 
 
+def numbers_of_bf16(value: Any, fallback: Any) -> Any:
+    """The same for BF16, whose bits are the upper half of a float32's."""
+    bits = value << 16
+    size = bits & 0x7FFFFFFF
+    number = select(size < TINY_BITS, 0.0, float_of(bits))
+    return select(size < HUGE_BITS, number, fallback)
+
+
 def log_energy_of(x: Any, mean: Any, variance: Any, live: Any) -> Any:
     """log2 of squared error over variance by their bits, clipped, in 2^-8, where ``live`` is -1; else 0."""
     e = x - mean

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvzip.coder.lanes import lanes16
-from kvzip.predict.rows import log_energy_of, numbers_of
+from kvzip.predict.rows import log_energy_of, numbers_of, numbers_of_bf16
 from kvzip.predict.symbols import symbols_of, values_of
 
 
@@ -29,5 +29,25 @@ def _write(
     return symbol, low, number, log_energy_of(number, mean, variance, live)
 
 
+def _read_bf16(
+    entry: Any, low: Any, packed: Any, mean: Any, variance: Any, live: Any, sign_at: Any, mask: Any
+) -> Any:  # fmt: skip
+    """``_read`` for BF16."""
+    value, symbol = values_of(entry, low, packed, sign_at, mask)
+    number = numbers_of_bf16(value, mean)
+    return value, symbol, number, log_energy_of(number, mean, variance, live)
+
+
+def _write_bf16(
+    value: Any, packed: Any, mean: Any, variance: Any, live: Any, sign_at: Any, mask: Any, bits: Any
+) -> Any:  # fmt: skip
+    """``_write`` for BF16."""
+    symbol, low = symbols_of(value, packed, sign_at, mask, bits)
+    number = numbers_of_bf16(value, mean)
+    return symbol, low, number, log_energy_of(number, mean, variance, live)
+
+
 read: Any = lanes16(_read, "iiiffiIIIIIF>iifi")
 write: Any = lanes16(_write, "iiffiIIIIIIF>iifi")
+read_bf16: Any = lanes16(_read_bf16, "iiiffiII>iifi")
+write_bf16: Any = lanes16(_write_bf16, "iiffiIII>iifi")

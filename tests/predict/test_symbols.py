@@ -96,7 +96,9 @@ def test_formulas_are_their_own_twins(formula, shape, compiled):
             else:
                 x = source.integers(0, 1 << source.integers(1, 31), 24).astype(np.int32)
             arguments.append(x.flat[0] if letter.isupper() else x)
-        if formula in (sixteen._read, sixteen._write, grids._pack):
+        if formula in (
+            sixteen._read, sixteen._write, grids._pack, sixteen._read_bf16, sixteen._write_bf16, grids._pack_bf16,
+        ):  # fmt: skip
             small = [
                 source.integers(1, 16) if letter == "I" else x for letter, x in zip(inputs, arguments, strict=True)
             ]
@@ -107,3 +109,26 @@ def test_formulas_are_their_own_twins(formula, shape, compiled):
             call(*arguments, *out)
             results.append([np.where(np.isnan(x), 0, x.view(np.int32)).tolist() for x in out])
         assert results[0] == results[1]
+
+
+def test_bf16_needs_less_and_gets_the_same():
+    """Every bit pattern, and predictions of all sizes: what is left out for BF16 makes no difference."""
+    m, sign_at, mask, down, offset, normal, _ = GRIDS["BF16"].vector().tolist()
+    source = np.random.default_rng(1)
+    values = np.arange(1 << 16).astype(np.int32)
+    mean = (source.normal(size=1 << 16) * np.exp(source.uniform(-80, 80, 1 << 16))).astype(np.float32)
+    variance = np.exp(source.uniform(-60, 60, 1 << 16)).astype(np.float32)
+    live = np.full(1 << 16, -1, np.int32)
+    energy, lift, unit = np.float32(1.5), np.float32(2.0**60), np.float32(0)
+    with np.errstate(all="ignore"):
+        wide = grids._pack(mean, variance, energy, m, down, offset, normal, mask, lift, 12)
+        narrow = grids._pack_bf16(mean, variance, energy, m, mask, 12)
+        whole = sixteen._write(
+            values, wide[0], mean, variance, live, sign_at, mask, 12, normal, offset, down, unit
+        )  # fmt: skip
+        less = sixteen._write_bf16(values, wide[0], mean, variance, live, sign_at, mask, 12)
+        entries, lows = whole[0] & 0xFF, whole[1] & 7
+        back = sixteen._read(entries, lows, wide[0], mean, variance, live, sign_at, mask, normal, offset, down, unit)
+        bare = sixteen._read_bf16(entries, lows, wide[0], mean, variance, live, sign_at, mask)
+    for one, other in zip((*wide, *whole, *back), (*narrow, *less, *bare), strict=True):
+        assert np.array_equal(one.view(np.int32), other.view(np.int32))
