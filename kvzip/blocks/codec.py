@@ -32,6 +32,7 @@ from kvzip.wire import Cursor
 
 STORED, WINDOWS, PREDICTED, DRAFTED = 0, 1, 2, 3
 WINDOW_BYTES = 257 * 16 + 512 * 4  # of counts, probabilities and codes
+TINY = 64
 PROMISE = 0.995  # prediction must take less than this much of what windows promise
 
 
@@ -136,7 +137,8 @@ class Chain:
                 return None
         method = DRAFTED if isinstance(self.predicted, Drafted) else PREDICTED
         payload = self.predicted.encode(values, self.choice, bytes((method,)))
-        if len(payload) <= (values.nbytes if begun else self.promised(values)):
+        small = TINY + values.nbytes // 256  # what is below that needs no comparison
+        if len(payload) <= (values.nbytes if begun else small) or len(payload) <= self.promised(values):
             return payload
         self._close_predicted(begun)
         self.choice = None

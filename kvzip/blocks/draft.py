@@ -17,7 +17,7 @@ from kvzip.coder.lanes import WIDTH
 from kvzip.dtypes import Dtype
 from kvzip.predict.grid import grid_of
 from kvzip.predict.model import numbers_of
-from kvzip.predict.nearness import wide
+from kvzip.predict.nearness import first_difference, wide
 from kvzip.streams.extent import Extent
 
 Floats = NDArray[np.float32]
@@ -85,14 +85,14 @@ def matches(values: NDArray[Any], dtype: Dtype, drafted: Floats) -> NDArray[np.i
 
 
 def _first_difference(a: NDArray[Any], b: NDArray[Any]) -> int:
-    """The first row in which two arrays differ, or how many there are."""
-    at, step = 0, 1  # most drafts differ at once
-    while at < len(a):
-        if not np.array_equal(a[at : at + step], b[at : at + step]):
-            return at + int((a[at : at + step] != b[at : at + step]).any(axis=1).argmax())
-        at += step
-        step = min(4 * step, 1 << 12)
-    return at if at < len(a) else len(a)
+    """The first row in which two arrays (rows, channels) differ, or how many rows there are."""
+    if not a.size or not np.array_equal(a[0], b[0]):  # most drafts differ at once
+        return 0
+    x, y = (np.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in (a, b))
+    whole = len(x) - len(x) % 8
+    at = 8 * int(first_difference(x[:whole].view(np.uint64), y[:whole].view(np.uint64)))
+    different = np.flatnonzero(x[at : at + 8] != y[at : at + 8])
+    return (at + int(different[0])) // (len(x) // len(a)) if len(different) else len(a)
 
 
 @dataclass(frozen=True)

@@ -158,8 +158,14 @@ class Drafted(Prediction):
         if same and (self.scales is not None or self.draft.dtype != self.extent.dtype):
             raise cursor.damaged("takes values from a draft of another type")
         close = cursor.varint(reached - same)
+        shared = self.draft.bits[:, self.token : self.token + same]
+        if same == tokens and not self.measure:
+            cursor.finish()
+            self._keep(self._top(shared), 0, same)
+            self.token += tokens
+            return shared
         values = np.zeros(shape, np.dtype(f"<u{self.extent.itemsize}"))
-        values[:, :same] = self.draft.bits[:, self.token : self.token + same]
+        values[:, :same] = shared
         top = values[:, :count]
         if self.halved:
             top = np.zeros((streams, count, channels), "<u2")
@@ -315,7 +321,7 @@ def scales_to(values: NDArray[Any], grid: Grid, draft: DraftRows) -> NDArray[np.
 
 def worth(drafted: Drafted, values: NDArray[Any], choice: Choice) -> bool:
     """Whether a draft helps with ``values``, which start a chain: as a prediction, or by the rows that they share."""
-    drafted.same = same = drafted._same(values)
+    drafted.same = same = values.shape[1] if choice.exact else drafted._same(values)
     if drafted.draft.tokens > same < values.shape[1]:
         near, far = try_both(drafted, values, choice, same)
         drafted.pays = near < choice.bar * far

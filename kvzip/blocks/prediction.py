@@ -30,8 +30,8 @@ ROTATED = ("key", "latent", "")
 class Choice:
     """How a chain is predicted. ``rope`` and ``tokens`` count from 1, 0 is none; ``unique`` needs tokens; up to
     ``together`` streams are coded at once, which changes the decoder's speed, not the size. ``near``: only relative
-    to a draft, or not at all; ``bar``: what a draft must bring the size of a sample down to, of that without it by
-    the stream alone.
+    to a draft, or not at all; ``exact``: all values are the draft's; ``bar``: what a draft must bring the size of a
+    sample down to, of that without it by the stream alone.
     """
 
     rope: int = 0
@@ -40,6 +40,7 @@ class Choice:
     energy: int = 1
     together: int = 4
     near: bool = False
+    exact: bool = False
     bar: float = 0.98
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from kvzip.coder.jit import kernel
+from kvzip.coder.memory import peek, pointer_of
+
+RUN = 512  # words compared before it is asked whether any differed
 
 
 @kernel
@@ -50,3 +53,22 @@ def wide(bits, shift, most, out):  # type: ignore[no-untyped-def]
     for i in range(len(bits)):
         x = np.uint32(bits[i]) << np.uint32(shift)
         out[i] = x if (x & np.uint32(0x7FFFFFFF)) < most else np.uint32(0)
+
+
+@kernel
+def first_difference(a, b):  # type: ignore[no-untyped-def]
+    """Where ``a`` and ``b``, equally long and of uint64, differ first; their length if they do not."""
+    count = len(a)
+    start = np.int64(0)
+    x, y = pointer_of(a), pointer_of(b)
+    while start < count:
+        stop = min(start + RUN, count)
+        different = np.uint64(0)
+        for i in range(start, stop):
+            different |= peek(x, i) ^ peek(y, i)
+        if different:
+            while a[start] == b[start]:
+                start += 1
+            return start
+        start = stop
+    return count
