@@ -26,10 +26,10 @@ from kvzip.coder.rans import MAX_LANES_LOG2, lanes_log2
 from kvzip.errors import UnsupportedError
 from kvzip.planes.split import (
     Plane,
+    count_sample,
     lay,
     pack,
     planes_of,
-    sample_entropies,
     split,
     trailing_zero_rows,
     turn_back,
@@ -38,7 +38,7 @@ from kvzip.planes.split import (
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block
 from kvzip.windows import triggers
-from kvzip.windows.lengths import LOG2_FRACTION, sampled_entropy
+from kvzip.windows.lengths import LOG2_FRACTION, entropy, sampled_entropy
 from kvzip.windows.model import Bytes, Coded, PlaneModel
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_varint
@@ -122,11 +122,12 @@ class Planar:
     def promised(self, values: NDArray[Any]) -> int:
         """About the bytes that ``values`` would take: what a sample's planes have for order-0 entropy."""
         flat = values.reshape(-1)
-        cuts = np.array([(plane.shift, plane.width) for plane in self.planes], np.int64)
-        lengths = np.zeros(len(cuts), np.int64)
         stride = max(RUN, RUN * len(flat) // SAMPLE) | 1
-        count = sample_entropies(flat, RUN, stride, *self.turn, cuts, LOG2_FRACTION, lengths)
-        bits = sum(min(float(w), int(n) / max(1, count) / 256) for (_, w), n in zip(cuts, lengths, strict=True))
+        bits = 0.0
+        for plane in self.planes:
+            counts = np.zeros(256, np.int64)
+            count = count_sample(flat, RUN, stride, *self.turn, plane.shift, (1 << plane.width) - 1, counts)
+            bits += min(float(plane.width), int(entropy(counts, LOG2_FRACTION)) / max(1, count) / 256)
         return int(bits * len(flat) / 8)
 
     # -- parts of encode

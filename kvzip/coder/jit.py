@@ -22,6 +22,8 @@ from typing import Any
 
 import numba
 from numba import njit
+from numba.core.caching import FunctionCache
+from numba.core.runtime.nrt import rtsys
 
 config: Any = numba.config  # its attributes are made at run time
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -58,17 +60,40 @@ def _folder() -> Path:
 
 config.CACHE_DIR = str(_folder())
 
-kernel = njit(nogil=True, cache=True, error_model="numpy")
+
+class _Cache(FunctionCache):
+    """Loads a compiled kernel without what only the compiler needs, which takes Numba half a second to set up."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What ``FunctionCache`` loads."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
+
+def _decorator(**options: Any) -> Any:
+    """``numba.njit`` of kernels: they hold no lock, divide like C, and are kept in the cache."""
+    compiled: Any = njit(nogil=True, error_model="numpy", **options)
+
+    def decorate(function: Any) -> Any:
+        dispatcher = compiled(function)
+        if not config.DISABLE_JIT:
+            dispatcher._cache = _Cache(function)
+        return dispatcher
+
+    return decorate
+
+
+kernel = _decorator()
 """Compiles a function that holds no lock while it runs, is cached, and divides like C."""
 
-_njit: Any = njit
-borrowing: Any = _njit(nogil=True, cache=True, error_model="numpy", _nrt=False)
+borrowing = _decorator(_nrt=False)
 """Like ``kernel``, for what is called once a token or takes many arrays: it borrows them and allocates nothing.
 
 Counting a reference is an atomic addition, and a tuple of arrays has many.
 """
 
-step: Any = _njit(nogil=True, cache=True, error_model="numpy", forceinline=True, _nrt=False)
+step = _decorator(_nrt=False, forceinline=True)
 """A part of a kernel's loop, always compiled into it, which borrows its arrays too."""
 
 

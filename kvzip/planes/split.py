@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from kvzip.coder.jit import borrowing, kernel, step
 from kvzip.coder.lanes import WIDTH, lanes16
-from kvzip.coder.memory import pointer_of
+from kvzip.coder.memory import peek, pointer_of, poke
 from kvzip.dtypes import Dtype
-from kvzip.windows.lengths import entropy
 from kvzip.windows.prior import Fields
 
 
@@ -167,21 +166,18 @@ def _in_lanes(values: NDArray[Any]) -> int:
     return len(values) - len(values) % WIDTH if values.itemsize < 8 else 0
 
 
-@kernel
-def sample_entropies(values, run, stride, exponent, mantissa, cuts, fraction, out):  # type: ignore[no-untyped-def]
-    """What runs of flat ``values``, one begun every ``stride``, take at their planes' own order-0 entropies, in 1/256
-    bit, into ``out`` (planes) int64; ``cuts`` (planes, 2) int64 are shifts and widths. Returns how many values."""
-    counts = np.zeros((len(cuts), 256), np.int64)
+@borrowing
+def count_sample(values, run, stride, exponent, mantissa, shift, mask, counts):  # type: ignore[no-untyped-def]
+    """Count the symbols of a plane in runs of flat ``values``, one begun every ``stride``; how many there were."""
     total = np.int64(0)
     for start in range(0, len(values), stride):
         stop = min(start + run, len(values))
         total += stop - start
-        for p in range(len(cuts)):
-            shift, mask = np.uint64(cuts[p, 0]), np.uint64((1 << cuts[p, 1]) - 1)
-            for i in range(start, stop):
-                counts[p, np.int64((turned(np.uint64(values[i]), exponent, mantissa) >> shift) & mask)] += 1
-    for p in range(len(cuts)):
-        out[p] = entropy(counts[p], fraction)
+        for i in range(start, stop):
+            s = np.int64(
+                (turned(np.uint64(peek(values, i)), exponent, mantissa) >> np.uint64(shift)) & np.uint64(mask)
+            )
+            poke(counts, s, peek(counts, s) + 1)
     return total
 
 

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing
+from kvzip.coder.memory import advance, peek, pointer_of, poke
 from kvzip.predict.rope import Pairing, Rope
 
 Floats = NDArray[np.floating[Any]]
@@ -301,37 +302,33 @@ def _agrees(head: Floats, hint: Rope) -> bool:
     """Whether a hint gains on (tokens, channels), and as much as powers of its angles (other thetas) do."""
     tokens = len(head)
     first, second, cosines, sines = _against(hint, tokens)
-    power, lines = np.zeros(len(first), np.float32), np.zeros((len(cosines), len(first)), np.float32)
-    turn_back(np.ascontiguousarray(head), first, second, cosines, sines, power, lines)
+    pairs = np.ascontiguousarray(np.stack([head[:, first], head[:, second]]))
+    sums = np.zeros((len(cosines), 2, len(first)), np.float32)
+    turn_back(pairs, cosines, sines, sums)
     with np.errstate(all="ignore"):
+        power = (pairs * pairs).sum((0, 1)) / tokens
+        lines = (sums * sums).sum(1) / tokens**2
         totals = _log_ratio(power, lines[-1], lines[:-1]).sum(1)
     top = float(totals.max())
     return _convinces(totals[0], 2 * len(first), tokens) and bool(totals[0] >= top - _slack(top, tokens))
 
 
-@kernel
-def turn_back(head, first, second, cosines, sines, power, lines):  # type: ignore[no-untyped-def]
-    """Of the pairs ``first``, ``second`` of ``head`` (tokens, channels) float32: their mean square into ``power``
-    (pairs), and that of their mean, turned by ``cosines`` and ``sines`` (speeds, tokens, pairs), into ``lines``."""
-    tokens, pairs = len(head), len(first)
-    a, b = np.empty((tokens, pairs), np.float32), np.empty((tokens, pairs), np.float32)
-    for t in range(tokens):
-        for p in range(pairs):
-            a[t, p] = head[t, first[p]]
-            b[t, p] = head[t, second[p]]
-            power[p] += a[t, p] * a[t, p] + b[t, p] * b[t, p]
-    real, imaginary = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
+@borrowing
+def turn_back(pairs, cosines, sines, out):  # type: ignore[no-untyped-def]
+    """Of ``pairs`` (2, tokens, pairs) float32 the mean, turned by ``cosines`` and ``sines`` (speeds, tokens, pairs),
+    into ``out`` (speeds, 2, pairs), which starts at zero."""
+    _, tokens, count = pairs.shape
+    both, cos, sin, sums = pointer_of(pairs), pointer_of(cosines), pointer_of(sines), pointer_of(out)
     for m in range(len(cosines)):
-        real[:] = 0
-        imaginary[:] = 0
+        real = advance(sums, 2 * m * count)
+        imaginary = advance(real, count)
         for t in range(tokens):
-            for p in range(pairs):
-                real[p] += a[t, p] * cosines[m, t, p] - b[t, p] * sines[m, t, p]
-                imaginary[p] += a[t, p] * sines[m, t, p] + b[t, p] * cosines[m, t, p]
-        for p in range(pairs):
-            lines[m, p] = (real[p] * real[p] + imaginary[p] * imaginary[p]) / (tokens * tokens)
-    for p in range(pairs):
-        power[p] /= tokens
+            first, c = advance(both, t * count), advance(cos, (m * tokens + t) * count)
+            second, s = advance(first, tokens * count), advance(sin, (m * tokens + t) * count)
+            for p in range(count):
+                a, b = peek(first, p), peek(second, p)
+                poke(real, p, peek(real, p) + (a * peek(c, p) - b * peek(s, p)))
+                poke(imaginary, p, peek(imaginary, p) + (a * peek(s, p) + b * peek(c, p)))
 
 
 @lru_cache(maxsize=4)
