@@ -104,7 +104,6 @@ class ResidualModel:
         if scales is not None:
             starts = np.ldexp(np.float32(1), scales.astype(np.int32))
             averages[:, steps.VAR_NEW], averages[:, steps.START] = starts[:, :1], starts[:, 1:]
-        averages[:, steps.ONES] = 1
         self.gains[:, steps.FACTOR * self.padded :] = 1
         self.learned = np.zeros((streams, steps.LEARNED), np.int64)
         self.learned[:, steps.USUAL] = USUAL_START << 8

@@ -19,19 +19,38 @@ LEAN = 0.2  # share of the token before in the running mean
 
 
 def _lean(mean: Any, last: Any) -> Any:
-    """The running mean, leaning towards the token before: prediction without history, twice."""
-    base = mean + LEAN * (last - mean)
-    return base, base
+    """The running mean, leaning towards the token before: prediction without history."""
+    return mean + LEAN * (last - mean)
 
 
-def _recall(base: Any, row: Any, gain: Any, variance: Any, factor: Any) -> Any:
-    """Mean and variance of a token whose earlier rows are known (``repeats``)."""
-    return base + gain * (row - base), larger(variance * factor, LEAST_VARIANCE)
-
-
-def _move(base: Any, row: Any, gain: Any) -> Any:
+def _toward(base: Any, row: Any, gain: Any) -> Any:
     """base + gain * (row - base)."""
     return base + gain * (row - base)
+
+
+def _expect(mean: Any, last: Any, variance: Any) -> Any:
+    """Mean and variance of a token that is not known."""
+    return _lean(mean, last), variance
+
+
+def _recall(mean: Any, last: Any, variance: Any, row: Any, gain: Any, factor: Any) -> Any:
+    """Prediction without history; mean and variance of a token whose earlier rows are known (``repeats``)."""
+    base = _lean(mean, last)
+    return base, _toward(base, row, gain), larger(variance * factor, LEAST_VARIANCE)
+
+
+def _expect_pair(mean: Any, last: Any, variance: Any, pair: Any, pair_gain: Any) -> Any:
+    """``_expect`` without the pair; mean and variance by the last row of the pair too."""
+    first = _lean(mean, last)
+    return first, _toward(first, pair, pair_gain), variance
+
+
+def _recall_pair(
+    mean: Any, last: Any, variance: Any, row: Any, gain: Any, factor: Any, pair: Any, pair_gain: Any
+) -> Any:
+    """``_recall``, and its mean without the pair."""
+    base, first, variance = _recall(mean, last, variance, row, gain, factor)
+    return base, first, _toward(first, pair, pair_gain), variance
 
 
 def _turn(a: Any, b: Any, va: Any, vb: Any, cos: Any, sin: Any) -> Any:
@@ -73,27 +92,46 @@ def log_energy_of(x: Any, mean: Any, variance: Any, live: Any) -> Any:
     return (larger(smaller(log, LOG_CLIP), -LOG_CLIP) >> LOG_UNIT) & live
 
 
+def _variance(x: Any, mean: Any, inverse: Any, variance: Any, rate: Any) -> Any:
+    """variance + rate * (squared error * inverse - variance); ``inverse`` None for 1."""
+    e = x - mean
+    square = e * e if inverse is None else e * e * inverse
+    return larger(variance + rate * (square - variance), LEAST_VARIANCE)
+
+
 def _learn(x: Any, mean: Any, rate: Any) -> Any:
     """The running mean after ``x``, and the last row."""
-    return mean + rate * (x - mean), x
+    return _approach(x, mean, rate), x
 
 
-def _learn_variance(x: Any, mean: Any, inverse: Any, variance: Any, rate: Any) -> Any:
-    """variance + rate * (squared error * inverse - variance)."""
-    e = x - mean
-    return larger(variance + rate * (e * e * inverse - variance), LEAST_VARIANCE)
+def _learn_new(x: Any, expected: Any, variance: Any, mean: Any, rate: Any, variance_rate: Any) -> Any:
+    """What a token that is not known teaches: variance, running mean, last row."""
+    return _variance(x, expected, None, variance, variance_rate), *_learn(x, mean, rate)
 
 
-def _learn_repeat(x: Any, base: Any, row: Any, product: Any, square: Any, rate: Any) -> Any:
-    """The averages of r (h - pm) and of r^2."""
+def _learn_known(
+    x: Any, expected: Any, inverse: Any, variance: Any, base: Any, row: Any, product: Any, square: Any, mean: Any,
+    rate: Any, variance_rate: Any, gain_rate: Any, row_rate: Any,
+) -> Any:  # fmt: skip
+    """What a known one teaches: variance, the averages of r (h - pm) and of r^2, running mean, last row, its row."""
     r = x - base
-    return product + rate * (r * (row - base) - product), square + rate * (r * r - square)
+    return (
+        _variance(x, expected, inverse, variance, variance_rate),
+        _approach(r * (row - base), product, gain_rate),
+        _approach(r * r, square, gain_rate),
+        *_learn(x, mean, rate),
+        _approach(x, row, row_rate),
+    )
 
 
-def _learn_pair(x: Any, base: Any, row: Any, product: Any, square: Any, rate: Any) -> Any:
-    """The averages of r (h2 - mu) and of (h2 - mu)^2."""
-    d = row - base
-    return product + rate * ((x - base) * d - product), square + rate * (d * d - square)
+def _learn_pair(x: Any, first: Any, row: Any, product: Any, square: Any, rate: Any, row_rate: Any) -> Any:
+    """The averages of r (h2 - mu) and of (h2 - mu)^2, and the pair's row."""
+    d = row - first
+    return (
+        _approach((x - first) * d, product, rate),
+        _approach(d * d, square, rate),
+        _approach(x, row, row_rate),
+    )
 
 
 def _copy(x: Any) -> Any:
@@ -116,15 +154,16 @@ def _approach(x: Any, average: Any, rate: Any) -> Any:
     return average + rate * (x - average)
 
 
-lean: Any = lanes16(_lean, "ff>ff")
-recall: Any = lanes16(_recall, "fffff>ff")
-move: Any = lanes16(_move, "fff>f")
+expect: Any = lanes16(_expect, "fff>ff")
+recall: Any = lanes16(_recall, "ffffff>fff")
+expect_pair: Any = lanes16(_expect_pair, "fffff>fff")
+recall_pair: Any = lanes16(_recall_pair, "ffffffff>ffff")
 turn: Any = lanes16(_turn, "ffffff>ffff")
 unturn: Any = lanes16(_unturn, "ffff>ff")
 learn: Any = lanes16(_learn, "ffF>ff")
-learn_variance: Any = lanes16(_learn_variance, "ffffF>f")
-learn_repeat: Any = lanes16(_learn_repeat, "fffffF>ff")
-learn_pair: Any = lanes16(_learn_pair, "fffffF>ff")
+learn_new: Any = lanes16(_learn_new, "ffffFF>fff")
+learn_known: Any = lanes16(_learn_known, "fffffffffFFFF>ffffff")
+learn_pair: Any = lanes16(_learn_pair, "fffffFF>fff")
 copy: Any = lanes16(_copy, "f>f")
 add: Any = lanes16(_add, "ff>f")
 subtract: Any = lanes16(_subtract, "ff>f")

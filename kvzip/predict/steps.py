@@ -12,8 +12,8 @@ from kvzip.coder.jit import step
 from kvzip.coder.memory import peek, poke
 from kvzip.predict import repeats, rows
 
-MEAN, LAST, VAR_NEW, VAR_KNOWN, PRODUCT, SQUARE, PAIR_PRODUCT, PAIR_SQUARE, PAIR_GAIN, ONES, START = range(11)
-AVERAGES = 11
+MEAN, LAST, VAR_NEW, VAR_KNOWN, PRODUCT, SQUARE, PAIR_PRODUCT, PAIR_SQUARE, PAIR_GAIN, START = range(10)
+AVERAGES = 10
 BASE, FIRST, MU, VA, STORED_MEAN, STORED_VA, DRAFTED, X, Y = range(9)
 WORK_ROWS = 9
 GAIN, FACTOR, INVERSE = 0, repeats.MOST_COUNTED, 2 * repeats.MOST_COUNTED
@@ -25,6 +25,7 @@ LEARNED = 4
 
 MEAN_RATE = np.float32(1 / 32)
 VARIANCE_RATE = np.float32(1 / 32)
+ONE = np.float32(1)
 HEAD_START = np.float32(0.5)  # the variance at the start counts for half a row, as the second row is learnt
 
 
@@ -38,21 +39,25 @@ def predict_row(  # type: ignore[no-untyped-def]
     n = (min(times, repeats.MOST_COUNTED) - 1) * padded
     for q in range(count):
         p = peek(groups, 3 * q)
-        rows.lean(own, MEAN * padded + p, own, LAST * padded + p, work, BASE * padded + p, work, FIRST * padded + p)
-        if known:
+        mean, last, new, old = MEAN * padded + p, LAST * padded + p, VAR_NEW * padded + p, VAR_KNOWN * padded + p
+        base, first, mu, va = BASE * padded + p, FIRST * padded + p, MU * padded + p, VA * padded + p
+        gain, factor, pair_gain = GAIN * padded + n + p, FACTOR * padded + n + p, PAIR_GAIN * padded + p
+        if known and paired:
+            rows.recall_pair(
+                own, mean, own, last, own, old, rows_of, slot + p, gains, gain, gains, factor, pairs_of, pair + p,
+                own, pair_gain, work, base, work, first, work, mu, work, va,
+            )  # fmt: skip
+        elif known:
             rows.recall(
-                work, BASE * padded + p, rows_of, slot + p, gains, GAIN * padded + n + p,
-                own, VAR_KNOWN * padded + p, gains, FACTOR * padded + n + p,
-                work, FIRST * padded + p, work, VA * padded + p,
+                own, mean, own, last, own, old, rows_of, slot + p, gains, gain, gains, factor, work, base, work, mu,
+                work, va,
+            )  # fmt: skip
+        elif paired:
+            rows.expect_pair(
+                own, mean, own, last, own, new, pairs_of, pair + p, own, pair_gain, work, first, work, mu, work, va
             )  # fmt: skip
         else:
-            rows.copy(own, VAR_NEW * padded + p, work, VA * padded + p)
-        if paired:
-            rows.move(
-                work, FIRST * padded + p, pairs_of, pair + p, own, PAIR_GAIN * padded + p, work, MU * padded + p
-            )
-        else:
-            rows.copy(work, FIRST * padded + p, work, MU * padded + p)
+            rows.expect(own, mean, own, last, own, new, work, mu, work, va)
 
 
 @step
@@ -99,50 +104,57 @@ def learn_row(  # type: ignore[no-untyped-def]
     groups, count, padded, work, row_at, own, gains, rows_of, slot, times, pairs_of, pair, pair_times, learn, live
 ):
     """Update means, variances, gains and the memories of repeated tokens with the row at ``row_at`` of ``work``."""
-    n = peek(learn, SEEN)
+    n, m, pairs = peek(learn, SEEN), peek(learn, SEEN_KNOWN), peek(learn, SEEN_PAIRS)
     known = slot >= 0 and times > 0
-    learn_known(groups, count, padded, work, row_at, own, gains, rows_of, slot, times, learn, live, known)
-    if pair >= 0:
-        learn_pair(groups, count, padded, work, row_at, own, pairs_of, pair, pair_times, learn, live)
-    rate = max(np.float32(1) / np.float32(n + 1), MEAN_RATE)
-    row_rate = max(np.float32(1) / np.float32(times + 1), repeats.ROW_RATE)
-    var_rate = max(np.float32(1) / (np.float32(n) + HEAD_START), VARIANCE_RATE)
+    paired = pair >= 0 and pair_times > 0
+    rate = max(ONE / np.float32(n + 1), MEAN_RATE)
+    row_rate = max(ONE / np.float32(times + 1), repeats.ROW_RATE)
+    var_rate = max(ONE / (np.float32(n) + HEAD_START), VARIANCE_RATE)
+    known_rate = max(ONE / np.float32(m + 3), VARIANCE_RATE)
+    gain_rate = max(ONE / np.float32(m + 1), repeats.AVERAGE_RATE)
+    pair_rate = max(ONE / np.float32(pairs + 1), repeats.AVERAGE_RATE)
+    inverse = INVERSE * padded + (min(times, repeats.MOST_COUNTED) - 1) * padded
     for q in range(count):
         p = peek(groups, 3 * q)
-        if n == 0:
-            rows.copy(own, START * padded + p, own, VAR_NEW * padded + p)
-        elif not known:
-            rows.learn_variance(
-                work, row_at + p, work, MU * padded + p, own, ONES * padded + p, own, VAR_NEW * padded + p, var_rate,
-                own, VAR_NEW * padded + p,
+        x, base, first, mu = row_at + p, BASE * padded + p, FIRST * padded + p, MU * padded + p
+        mean, last, new, old = MEAN * padded + p, LAST * padded + p, VAR_NEW * padded + p, VAR_KNOWN * padded + p
+        if known:
+            product, square = PRODUCT * padded + p, SQUARE * padded + p
+            rows.learn_known(
+                work, x, work, mu, gains, inverse + p, own, old, work, base, rows_of, slot + p, own, product, own,
+                square, own, mean, rate, known_rate, gain_rate, row_rate,
+                own, old, own, product, own, square, own, mean, own, last, rows_of, slot + p,
             )  # fmt: skip
-        if peek(learn, SEEN_KNOWN) == 0:
-            rows.copy(own, VAR_NEW * padded + p, own, VAR_KNOWN * padded + p)
-        rows.learn(work, row_at + p, own, MEAN * padded + p, rate, own, MEAN * padded + p, own, LAST * padded + p)
-        if slot >= 0:
-            rows.approach(work, row_at + p, rows_of, slot + p, row_rate, rows_of, slot + p)
+        elif n == 0:
+            rows.copy(own, START * padded + p, own, new)
+            rows.learn(work, x, own, mean, rate, own, mean, own, last)
+        else:
+            rows.learn_new(
+                work, x, work, mu, own, new, own, mean, rate, var_rate, own, new, own, mean, own, last
+            )  # fmt: skip
+        if slot >= 0 and not known:
+            rows.approach(work, x, rows_of, slot + p, row_rate, rows_of, slot + p)
+        if m == 0 and not known:
+            rows.copy(own, new, own, old)
+        if paired:
+            product, square = PAIR_PRODUCT * padded + p, PAIR_SQUARE * padded + p
+            rows.learn_pair(
+                work, x, work, first, pairs_of, pair + p, own, product, own, square, pair_rate, repeats.PAIR_RATE,
+                own, product, own, square, pairs_of, pair + p,
+            )  # fmt: skip
+        elif pair >= 0:
+            rows.approach(work, x, pairs_of, pair + p, ONE, pairs_of, pair + p)
     poke(learn, SEEN, n + 1)
+    if known:
+        learn_gains(padded, work, own, gains, learn, live)
+    if paired:
+        learn_pair_gains(padded, own, learn, live)
 
 
 @step
-def learn_known(groups, count, padded, work, row_at, own, gains, rows_of, slot, times, learn, live, known):  # type: ignore[no-untyped-def]
-    """What a token whose earlier rows are known teaches about variance and gains."""
-    if not known:
-        return
+def learn_gains(padded, work, own, gains, learn, live):  # type: ignore[no-untyped-def]
+    """After one more row of a known token: gains, if they are due."""
     m = peek(learn, SEEN_KNOWN)
-    nth = (min(times, repeats.MOST_COUNTED) - 1) * padded
-    var_rate = max(np.float32(1) / np.float32(m + 3), VARIANCE_RATE)
-    rate = max(np.float32(1) / np.float32(m + 1), repeats.AVERAGE_RATE)
-    for q in range(count):
-        p = peek(groups, 3 * q)
-        rows.learn_variance(
-            work, row_at + p, work, MU * padded + p, gains, INVERSE * padded + nth + p, own, VAR_KNOWN * padded + p,
-            var_rate, own, VAR_KNOWN * padded + p,
-        )  # fmt: skip
-        rows.learn_repeat(
-            work, row_at + p, work, BASE * padded + p, rows_of, slot + p, own, PRODUCT * padded + p,
-            own, SQUARE * padded + p, rate, own, PRODUCT * padded + p, own, SQUARE * padded + p,
-        )  # fmt: skip
     poke(learn, SEEN_KNOWN, m + 1)
     if repeats.due(m + 1):
         repeats.shares(
@@ -152,30 +164,11 @@ def learn_known(groups, count, padded, work, row_at, own, gains, rows_of, slot, 
 
 
 @step
-def learn_pair(groups, count, padded, work, row_at, own, pairs_of, pair, pair_times, learn, live):  # type: ignore[no-untyped-def]
-    """The same for a pair of tokens, and its memory."""
+def learn_pair_gains(padded, own, learn, live):  # type: ignore[no-untyped-def]
+    """The same for a pair of tokens."""
     m = peek(learn, SEEN_PAIRS)
-    rate = max(np.float32(1) / np.float32(m + 1), repeats.AVERAGE_RATE)
-    row_rate = repeats.PAIR_RATE if pair_times > 0 else np.float32(1)
-    for q in range(count):
-        p = peek(groups, 3 * q)
-        if pair_times > 0:
-            rows.learn_pair(
-                work, row_at + p, work, FIRST * padded + p, pairs_of, pair + p, own, PAIR_PRODUCT * padded + p,
-                own, PAIR_SQUARE * padded + p, rate, own, PAIR_PRODUCT * padded + p, own, PAIR_SQUARE * padded + p,
-            )  # fmt: skip
-        rows.approach(work, row_at + p, pairs_of, pair + p, row_rate, pairs_of, pair + p)
-    if pair_times > 0:
-        poke(learn, SEEN_PAIRS, m + 1)
-        if repeats.due(m + 1):
-            repeats.shares(
-                own,
-                PAIR_PRODUCT * padded,
-                PAIR_SQUARE * padded,
-                m,
-                np.float32(1),
-                live,
-                padded,
-                own,
-                PAIR_GAIN * padded,
-            )
+    poke(learn, SEEN_PAIRS, m + 1)
+    if repeats.due(m + 1):
+        repeats.shares(
+            own, PAIR_PRODUCT * padded, PAIR_SQUARE * padded, m, ONE, live, padded, own, PAIR_GAIN * padded
+        )
