@@ -29,6 +29,15 @@ class Interrupted(BaseException):
         self.exit_code = 128 + signum
 
 
+_lost: list[Interrupted] = []  # what was raised, as long as nobody is known to have caught it
+
+
+def raise_lost() -> None:
+    """Raise an Interrupted again that did not get through: a callback from C, as the compiler has them, swallows it."""
+    if _lost and threading.current_thread() is threading.main_thread():
+        raise _lost.pop()
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Raise Interrupted in the block on SIGINT, SIGTERM or SIGHUP.
@@ -46,7 +55,8 @@ def interruptible() -> Iterator[None]:
         now = time.monotonic()
         if now >= deaf_until:
             deaf_until = now + _GRACE_SECONDS
-            raise Interrupted(signum)
+            _lost[:] = [Interrupted(signum)]
+            raise _lost[0]
 
     previous = {}
     try:
@@ -56,5 +66,6 @@ def interruptible() -> Iterator[None]:
                 previous[signum] = signal.signal(signum, interrupt)
         yield
     finally:
+        _lost.clear()
         for signum, handler in previous.items():
             signal.signal(signum, handler)

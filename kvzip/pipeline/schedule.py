@@ -14,6 +14,8 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Generic, TypeVar
 
+from kvzip.files.signals import raise_lost
+
 T = TypeVar("T")
 
 
@@ -146,3 +148,4 @@ class ChainPool(Generic[T]):
                     return
                 run = self.ready.popleft()
             run()
+            raise_lost()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 import time
 import weakref
+from contextlib import suppress
 
 import pytest
 
+from kvzip.files.signals import Interrupted, interruptible
 from kvzip.pipeline.schedule import ChainPool, available_threads
 
 
@@ -149,6 +152,26 @@ def test_what_is_done_is_let_go_without_the_garbage_collector(chain):
         assert len(alive) <= 2  # what the threads hold last
     finally:
         gc.enable()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_an_interrupt_that_work_swallows_reaches_the_caller():
+    """As a callback from C does, which can only print what it was raised."""
+
+    def deaf():
+        with suppress(Interrupted):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+
+    with pytest.raises(Interrupted), interruptible(), ChainPool(1, 1 << 30) as pool:
+        pool.submit("a", 1, deaf)
+        list(pool.results(everything=True))
+
+
+def test_one_thread_is_the_callers():
+    with ChainPool(1, 1 << 30) as pool:
+        pool.submit("a", 1, threading.get_ident)
+        assert list(pool.results(everything=True)) == [threading.get_ident()]
 
 
 def test_threads_are_those_the_process_may_use():
