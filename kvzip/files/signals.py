@@ -33,7 +33,7 @@ _lost: list[Interrupted] = []  # what was raised, as long as nobody is known to 
 
 
 def raise_lost() -> None:
-    """Raise an Interrupted again that did not get through: a callback from C, as the compiler has them, swallows it."""
+    """Raise an Interrupted again that did not get through: callbacks from C, as the compiler has them, swallow it."""
     if _lost and threading.current_thread() is threading.main_thread():
         raise _lost.pop()
 

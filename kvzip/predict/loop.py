@@ -18,7 +18,7 @@ from kvzip.coder.lanes import WIDTH, sum16
 from kvzip.coder.memory import advance, float_of, peek, pointer_of, poke
 from kvzip.predict import symbols as coding
 from kvzip.predict.energy import learn_usual
-from kvzip.predict.grid import CODES, DOWN, LIFT, MANTISSA, NORMAL, OFFSET, SIGN_AT, pack, pack_bf16
+from kvzip.predict.grid import CODES, DOWN, LIFT, MANTISSA, NORMAL, OFFSET, SIGN_AT
 from kvzip.predict.row import (
     ENERGY,
     ESCAPED,
@@ -34,7 +34,7 @@ from kvzip.predict.row import (
     look,
 )
 from kvzip.predict.rows import subtract
-from kvzip.predict.sixteen import read, read_bf16, write, write_bf16
+from kvzip.predict.sixteen import pack_group, read_group, write_group
 from kvzip.predict.steps import AVERAGES, DRAFTED, GAINS, LEARNED, USUAL, WORK_ROWS, X
 from kvzip.windows.estimator import CODE_SHIFT, quantise, rewrite, smooth, widen
 from kvzip.windows.triggers import (
@@ -166,8 +166,7 @@ def build(decoding: bool, bf16: bool) -> Any:
         sign_at, mask, mantissa, down = grid[SIGN_AT], grid[CODES], grid[MANTISSA], grid[DOWN]
         offset, normal, least = grid[OFFSET], grid[NORMAL], np.int64(1) << grid[MANTISSA]
         watched = measure or parameters[THETA_LOW] + parameters[DRIFT] > 0
-        count = len(groups)
-        wide = together * padded
+        count, wide = len(groups), together * padded
         spare = np.int64(streams) * tokens * channels
         line = np.int64(512 // (sign_at + 1))  # values to a line of the cache
         group_of, settings, start_of = pointer_of(groups), pointer_of(parameters), pointer_of(starts)
@@ -176,11 +175,9 @@ def build(decoding: bool, bf16: bool) -> Any:
         works, all_symbols, row_of = pointer_of(scratch), pointer_of(symbols), pointer_of(rows)
         packed, lows, coded = pointer_of(integers), pointer_of(naturals), pointer_of(out)
         places, row_widths, logs = advance(packed, wide), advance(packed, 2 * wide), advance(packed, 3 * wide)
-        entries = advance(lows, wide)
-        coded_lows = advance(coded, len(out) >> 1)
+        entries, coded_lows = advance(lows, wide), advance(coded, len(out) >> 1)
         lane, word_of = pointer_of(lanes), pointer_of(words)
-        lane_mask = np.int64((1 << lanes_log2) - 1)
-        literals_end = len(literals) - 1
+        lane_mask, literals_end = np.int64((1 << lanes_log2) - 1), len(literals) - 1
         state, touched_of, code_of = pointer_of(states), pointer_of(touched), pointer_of(codes)
         slot_at, count_of = pointer_of(slots), pointer_of(counts)
         learn_of, mean_of, gain_of = pointer_of(learned), pointer_of(averages), pointer_of(gains)
@@ -225,46 +222,28 @@ def build(decoding: bool, bf16: bool) -> Any:
                         if drafted:
                             mean_at = expect(work, mean_at, expected, at, DRAFTED * padded + within)
                         loud = look(row, looks, stream * channels + ahead)
-                        if bf16:
-                            pack_bf16(
-                                work, mean_at, work, variance_at, loud, mantissa, mask, up, packed, p, places, p
-                            )  # fmt: skip
-                        else:
-                            pack(
-                                work, mean_at, work, variance_at, loud, mantissa, down, offset, normal, mask, lift,
-                                up, packed, p, places, p,
-                            )  # fmt: skip
+                        pack_group(
+                            bf16, work, mean_at, variance_at, loud, mantissa, down, offset, normal, mask, lift, up,
+                            packed, places, p,
+                        )  # fmt: skip
                         if decoding:
                             word = coding.take_group(
                                 place, wanted, p, packed, places, slot_at, code_of, bits, lane, lane_mask, word_of,
                                 word, entries, row_widths, lows,
                             )  # fmt: skip
                             into = at if wanted == WIDTH else spare
-                            if bf16:
-                                read_bf16(
-                                    entries, p, lows, p, packed, p, work, mean_at, work, variance_at, living, within,
-                                    sign_at, mask, x, into, all_symbols, p, work, X * padded + within, logs, 0,
-                                )  # fmt: skip
-                            else:
-                                read(
-                                    entries, p, lows, p, packed, p, work, mean_at, work, variance_at, living, within,
-                                    sign_at, mask, least, offset, down, unit, x, into, all_symbols, p, work,
-                                    X * padded + within, logs, 0,
-                                )  # fmt: skip
+                            read_group(
+                                bf16, entries, lows, packed, p, work, mean_at, variance_at, living, within, sign_at,
+                                mask, least, offset, down, unit, x, into, all_symbols, X * padded + within, logs,
+                            )  # fmt: skip
                             coding.move_some(x, into, at, wanted)  # what is behind may be decoded already
                         found = literal
                         if decoding:
                             found = coding.read_literals(x, at, wanted, p, entries, taken, literals_end, literal)
-                        if bf16 and (not decoding or found > literal):
-                            write_bf16(
-                                x, at, packed, p, work, mean_at, work, variance_at, living, within, sign_at, mask,
-                                bits, all_symbols, p, lows, p, work, X * padded + within, logs, 0,
-                            )  # fmt: skip
-                        elif not decoding or found > literal:
-                            write(
-                                x, at, packed, p, work, mean_at, work, variance_at, living, within, sign_at, mask,
-                                bits, least, offset, down, unit, all_symbols, p, lows, p, work, X * padded + within,
-                                logs, 0,
+                        if not decoding or found > literal:
+                            write_group(
+                                bf16, x, at, packed, p, work, mean_at, variance_at, living, within, sign_at, mask,
+                                bits, least, offset, down, unit, all_symbols, lows, X * padded + within, logs,
                             )  # fmt: skip
                         if not decoding:
                             poke(start_of, group, place)
