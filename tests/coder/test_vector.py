@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from hypothesis import strategies as some
 import kvzip
 from kvzip.coder import rans, vector
 from kvzip.coder.vector import WIDTH, low16
+from kvzip.coder.vector_text import TEXT
 from kvzip.predict.symbols import take_lows
 from kvzip.windows.rows import refill
 
@@ -26,10 +29,10 @@ DUMPS = ("excerpt_bf16", "excerpt_fp8")
 LEVELS = (1, 3)  # linear prediction has no vector code of this kind
 
 SCRIPT = """
-import hashlib, json, sys
+import hashlib, json, os, sys
 import kvzip
 from kvzip.coder import vector
-assert not vector.VECTORS
+assert vector.VECTORS == int(os.environ["KVZIP_VECTORS"])
 out = {}
 for path in sys.argv[2:]:
     data = open(path, "rb").read()
@@ -40,24 +43,44 @@ print(json.dumps(out))
 """
 
 
-@pytest.mark.skipif(not vector.VECTORS, reason="this CPU has no vectors to compare with")
-def test_scalar_and_vector_kernels_write_and_read_the_same_bytes(tmp_path):
+@pytest.mark.parametrize("width", [0, 256])
+def test_narrower_kernels_write_and_read_the_same_bytes(tmp_path, width):
+    """Scalar ones, and AVX2 where there is AVX-512."""
+    if width >= vector.VECTORS:
+        pytest.skip("this CPU has no wider vectors to compare with")
     paths = [str(FIXTURES / f"{name}.safetensors") for name in DUMPS]
     (tmp_path / "there.kvz").write_bytes(kvzip.compress(paths[0]))
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path), *paths],
-        env={**os.environ, "KVZIP_VECTORS": "0"},
+        env={**os.environ, "KVZIP_VECTORS": str(width)},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    scalar = json.loads(done.stdout)
+    narrow = json.loads(done.stdout)
     for path in paths:
         for level in LEVELS:
             packed = kvzip.compress(path, level=level)
-            assert hashlib.sha256(packed).hexdigest() == scalar[f"{path} {level}"], (path, level)
+            assert hashlib.sha256(packed).hexdigest() == narrow[f"{path} {level}"], (path, level)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="for x86-64 alone")
+@pytest.mark.parametrize(
+    ("width", "cpu", "used"),
+    [(512, "icelake-server", {"vpgatherdd", "vpexpandw", "vpcompressw"}), (256, "znver3", {"vpshufb", "vpinsrd"})],
+)
+def test_the_code_for_each_width_is_code_for_its_cpus(width, cpu, used):
+    module = llvm.parse_assembly(TEXT[width])
+    module.triple = llvm.get_process_triple()
+    module.verify()
+    machine = llvm.Target.from_triple(module.triple).create_target_machine(cpu=cpu, opt=3)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
+    builder.getModulePassManager().run(module, builder)
+    found = {line.split()[0] for line in machine.emit_assembly(module).splitlines() if line.startswith("\t")}
+    assert used <= found
+    assert not {"callq", "call"} & found
 
 
 @numba.njit
