@@ -87,13 +87,14 @@ def _decorator(**options: Any) -> Any:
 kernel = _decorator()
 """Compiles a function that holds no lock while it runs, is cached, and divides like C."""
 
-borrowing = _decorator(_nrt=False)
+_uncounted: dict[str, bool] = {} if config.BOUNDSCHECK else {"_nrt": False}  # checked pointers are new arrays
+borrowing = _decorator(**_uncounted)
 """Like ``kernel``, for what is called once a token or takes many arrays: it borrows them and allocates nothing.
 
 Counting a reference is an atomic addition, and a tuple of arrays has many.
 """
 
-step = _decorator(_nrt=False, forceinline=True)
+step = _decorator(forceinline=True, **_uncounted)
 """A part of a kernel's loop, always compiled into it, which borrows its arrays too."""
 
 
