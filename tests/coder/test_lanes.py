@@ -128,7 +128,7 @@ def test_conditions_and_numbers_do_not_mix():
         numba.njit(lambda x: lanes16(lambda a: select((a < 1) & 1, a, a), "i>i")(x, 0, x, 0))(np.zeros(16, np.int32))
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(some.lists(some.integers(0, (1 << 32) - 1), min_size=20, max_size=20), some.integers(0, 4))
 def test_reductions_equal_their_twins(words, at):
     x = np.array(words, np.uint32)
