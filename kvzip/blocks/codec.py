@@ -32,7 +32,7 @@ from kvzip.wire import Cursor
 
 STORED, WINDOWS, PREDICTED, DRAFTED = 0, 1, 2, 3
 WINDOW_BYTES = 257 * 16 + 512 * 4  # of counts, probabilities and codes
-TINY = 64
+TINY = 64  # bytes, and 1/256 of the values: a prediction that takes no more is compared with nothing
 PROMISE = 0.995  # prediction must take less than this much of what windows promise
 
 
@@ -137,8 +137,8 @@ class Chain:
                 return None
         method = DRAFTED if isinstance(self.predicted, Drafted) else PREDICTED
         payload = self.predicted.encode(values, self.choice, bytes((method,)))
-        small = TINY + values.nbytes // 256  # what is below that needs no comparison
-        if len(payload) <= (values.nbytes if begun else small) or len(payload) <= self.promised(values):
+        size, tiny = len(payload), TINY + values.nbytes // 256
+        if size <= values.nbytes if begun else size <= tiny or size <= self.promised(values):
             return payload
         self._close_predicted(begun)
         self.choice = None

@@ -71,6 +71,10 @@ class DraftRows:
             wrong = _first_difference(stream[:wrong], mine[start : start + wrong])
         return wrong
 
+    def has(self, values: NDArray[Any], dtype: Dtype) -> bool:
+        """Whether all ``values`` are the draft's first rows to the bit."""
+        return bool(self.tokens >= values.shape[1] == self.same(values, dtype, 0))
+
 
 def matches(values: NDArray[Any], dtype: Dtype, drafted: Floats) -> NDArray[np.int64]:
     """(streams, 2): how many ``values`` there are of each stream, and how many are the draft's number."""

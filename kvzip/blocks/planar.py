@@ -88,7 +88,7 @@ class Planar:
                 sections += [coded.states, coded.words, coded.literals]
         if self.measure:
             self._count_raw(kinds, len(flat))
-        return b"".join([method, head, *(np.ascontiguousarray(section).data for section in (*sections, raw))])
+        return b"".join([method, head, *(section.data for section in (*sections, raw))])
 
     def decode(self, cursor: Cursor, block: Block) -> NDArray[Any]:
         """The inverse of ``encode``: values (streams, tokens, channels). ContainerError on anything wrong."""

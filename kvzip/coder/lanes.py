@@ -23,7 +23,7 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kvzip.coder.memory import data_of
+from kvzip.coder.memory import place_of
 
 WIDTH = 16
 _INT = ir.VectorType(ir.IntType(32), WIDTH)
@@ -203,8 +203,7 @@ def _compiled(formula: Callable[..., Any], inputs: str, outputs: str) -> Any:
 
 
 def _pointer(context: Any, builder: Any, kind: Any, array: Any, index_kind: Any, index: Any, width: Any) -> Any:
-    data = data_of(context, builder, kind, array)
-    at = cgutils.gep(builder, data, context.cast(builder, index, index_kind, types.intp))
+    at = place_of(context, builder, kind, array, index_kind, index)
     return builder.bitcast(at, width.as_pointer())
 
 

@@ -23,6 +23,13 @@ def data_of(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return value if isinstance(kind, types.CPointer) else context.make_array(kind)(context, builder, value).data
 
 
+def place_of(context: Any, builder: Any, kind: Any, value: Any, index_kind: Any, index: Any) -> Any:
+    """The address of element ``index`` of such an array or pointer."""
+    return cgutils.gep(
+        builder, data_of(context, builder, kind, value), context.cast(builder, index, index_kind, types.intp)
+    )
+
+
 def _is_run(kind: Any) -> bool:
     return isinstance(kind, types.CPointer) or (isinstance(kind, types.Array) and kind.ndim == 1)
 
@@ -33,7 +40,7 @@ def _pointer(typingctx: Any, array: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return context.make_array(array)(context, builder, arguments[0]).data
+        return data_of(context, builder, array, arguments[0])
 
     return types.CPointer(array.dtype)(array), codegen
 
@@ -44,7 +51,7 @@ def _advance(typingctx: Any, pointer: Any, count: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return cgutils.gep(builder, arguments[0], context.cast(builder, arguments[1], count, types.intp))
+        return place_of(context, builder, pointer, arguments[0], count, arguments[1])
 
     return pointer(pointer, count), codegen
 
@@ -55,9 +62,7 @@ def _load(typingctx: Any, array: Any, index: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = data_of(context, builder, array, arguments[0])
-        wide = context.cast(builder, arguments[1], index, types.intp)
-        pointer = cgutils.gep(builder, data, wide)
+        pointer = place_of(context, builder, array, arguments[0], index, arguments[1])
         return context.unpack_value(builder, array.dtype, pointer)
 
     return array.dtype(array, index), codegen
@@ -69,9 +74,7 @@ def _store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = data_of(context, builder, array, arguments[0])
-        wide = context.cast(builder, arguments[1], index, types.intp)
-        pointer = cgutils.gep(builder, data, wide)
+        pointer = place_of(context, builder, array, arguments[0], index, arguments[1])
         context.pack_value(builder, array.dtype, context.cast(builder, arguments[2], value, array.dtype), pointer)
         return context.get_dummy_value()
 
@@ -84,8 +87,7 @@ def _fetch(typingctx: Any, array: Any, index: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = data_of(context, builder, array, arguments[0])
-        pointer = cgutils.gep(builder, data, context.cast(builder, arguments[1], index, types.intp))
+        pointer = place_of(context, builder, array, arguments[0], index, arguments[1])
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), number, number, number])
         prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")

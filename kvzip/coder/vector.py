@@ -27,22 +27,23 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kvzip.coder.memory import data_of
+from kvzip.coder.memory import place_of
 from kvzip.coder.vector_text import TEXT
 
 WIDTH = 16
+_LIMITS = {"0": 0, "256": 256}  # what KVZIP_VECTORS may set
 _NEEDED = {512: ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi2"), 256: ("avx2",)}
 
 
 def _usable() -> int:
     """The widest registers that the kernels can use: 0 unless they are compiled, unchecked, for this very CPU."""
     config: Any = numba.config
-    most = os.environ.get("KVZIP_VECTORS") or "512"
+    most = _LIMITS.get(os.environ.get("KVZIP_VECTORS", ""), 512)
     if config.DISABLE_JIT or config.BOUNDSCHECK or config.CPU_NAME:
         return 0
     features = llvm.get_host_cpu_features()
     for width, needed in _NEEDED.items():
-        if most in ("512", str(width)) and all(features.get(name, False) for name in needed):
+        if width <= most and all(features.get(name, False) for name in needed):
             return width
     return 0
 
@@ -60,8 +61,7 @@ def _call(name: str, context: Any, builder: Any, kinds: Any, values: Any, pairs:
     library.add_llvm_module(module)
     arguments = []
     for at in range(0, 2 * pairs, 2):
-        data = data_of(context, builder, kinds[at], values[at])
-        arguments.append(cgutils.gep(builder, data, context.cast(builder, values[at + 1], kinds[at + 1], types.intp)))
+        arguments.append(place_of(context, builder, kinds[at], values[at], kinds[at + 1], values[at + 1]))
     for at in range(2 * pairs, len(kinds)):
         arguments.append(context.cast(builder, values[at], kinds[at], types.int32))
     kind = ir.FunctionType(ir.IntType(64), [argument.type for argument in arguments])

@@ -38,6 +38,16 @@ _FLUSH = f"""  %x = load {_V}, ptr %lanes, align 4
   %y = select <16 x i1> %full, {_V} %shifted, {_V} %x
 """
 
+# Both takes begin so: what a state says of its next symbol, %slot, and the rest of it, %top.
+_SLOT = f"""  %x = load {_V}, ptr %lanes, align 4
+{_splat("b", "%bits")}
+  %total = shl i32 1, %bits
+  %below = sub i32 %total, 1
+{_splat("mask", "%below")}
+  %slot = and {_V} %x, %mask
+  %top = lshr {_V} %x, %b
+"""
+
 # Both takes end so: what has fallen below its floor gets a word.
 _REFILL = f"""  %low = icmp ult {_V} %y, splat (i32 65536)
   %read = call {{ <16 x i16>, i64 }} @kvzip_expand16(ptr %words, <16 x i1> %low)
@@ -53,20 +63,13 @@ _REFILL = f"""  %low = icmp ult {_V} %y, splat (i32 65536)
 _STEPS = f"""
 define weak_odr i64 @kvzip_take16(ptr %lanes, ptr %place, ptr %slots, ptr %codes, ptr %words, ptr %out, i32 %bits)
     alwaysinline nounwind {{
-  %x = load {_V}, ptr %lanes, align 4
-  %from = load {_V}, ptr %place, align 4
-{_splat("b", "%bits")}
-  %total = shl i32 1, %bits
-  %below = sub i32 %total, 1
-{_splat("mask", "%below")}
-  %slot = and {_V} %x, %mask
+{_SLOT}  %from = load {_V}, ptr %place, align 4
   %at = add {_V} %slot, %from
   %entry = call {_V} @kvzip_gather16_16(ptr %slots, {_V} %at)
   %code = call {_V} @kvzip_gather16_32(ptr %codes, {_V} %entry)
   store {_V} %entry, ptr %out, align 4
   %freq = and {_V} %code, splat (i32 65535)
   %start = lshr {_V} %code, splat (i32 16)
-  %top = lshr {_V} %x, %b
   %product = mul {_V} %freq, %top
   %sum = add {_V} %product, %slot
   %y = sub {_V} %sum, %start
@@ -74,19 +77,12 @@ define weak_odr i64 @kvzip_take16(ptr %lanes, ptr %place, ptr %slots, ptr %codes
 }}
 
 define weak_odr i64 @kvzip_low16(ptr %lanes, ptr %widths, ptr %words, ptr %out, i32 %bits) alwaysinline nounwind {{
-  %x = load {_V}, ptr %lanes, align 4
-  %width = load {_V}, ptr %widths, align 4
-{_splat("b", "%bits")}
-  %total = shl i32 1, %bits
-  %below = sub i32 %total, 1
-{_splat("mask", "%below")}
+{_SLOT}  %width = load {_V}, ptr %widths, align 4
   %keep = sub {_V} %b, %width
-  %slot = and {_V} %x, %mask
   %value = lshr {_V} %slot, %keep
   store {_V} %value, ptr %out, align 4
   %lifted = shl {_V} %value, %keep
   %left = sub {_V} %slot, %lifted
-  %top = lshr {_V} %x, %b
   %shifted = shl {_V} %top, %keep
   %y = or {_V} %shifted, %left
 {_REFILL}  ret i64 %n

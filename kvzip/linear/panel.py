@@ -27,6 +27,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from kvzip.coder.jit import kernel
+from kvzip.coder.memory import place_of
 
 SIDE = 16
 TILE = SIDE * SIDE
@@ -115,9 +116,7 @@ def _maker(name: str, pairs: int) -> Callable[[Any, Any, Any, Any], Any]:
         kinds = signature.args
         arguments = []
         for at in range(0, 2 * pairs, 2):
-            data = context.make_array(kinds[at])(context, builder, values[at]).data
-            index = context.cast(builder, values[at + 1], kinds[at + 1], types.intp)
-            arguments.append(cgutils.gep(builder, data, index))
+            arguments.append(place_of(context, builder, kinds[at], values[at], kinds[at + 1], values[at + 1]))
         for at in range(2 * pairs, len(kinds)):
             wanted = types.float32 if isinstance(kinds[at], types.Float) else types.int64
             arguments.append(context.cast(builder, values[at], kinds[at], wanted))

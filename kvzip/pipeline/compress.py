@@ -156,7 +156,7 @@ class Compressor:
             blocks = blocks_of(extent, slab)
             if count == 0:
                 names = tuple(name for block in blocks for name in block.names)
-                if all(block.last_of_chain for block in blocks) and self._is_drafts(draft, extent, values):
+                if draft is not None and slab.nbytes == extent.nbytes and draft.has(values, extent.dtype):
                     choice = Choice(exact=True)
                 elif draft is not None or self.options.level >= PREDICTING:
                     choice = self.chooser.choose(number, extent, values, extent.kinds(names))
@@ -174,10 +174,6 @@ class Compressor:
                 if block.last_of_chain:
                     chains.pop(block.chain), checks.pop(block.chain, None)
             self._write(pool.results())
-
-    def _is_drafts(self, draft: DraftRows | None, extent: Extent, values: NDArray[Any]) -> bool:
-        """Whether all ``values`` of an extent are what the draft has."""
-        return draft is not None and draft.same(values, extent.dtype, 0) == values.shape[1]
 
     def _chain(
         self, extent: Extent, block: Block, choice: Choice | None = None, draft: DraftRows | None = None

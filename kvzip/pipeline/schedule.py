@@ -124,15 +124,18 @@ class ChainPool(Generic[T]):
                 self.ready.append(run)
                 self.news.notify()
 
+    def _next(self, enough: Callable[[], bool]) -> Callable[[], None] | None:
+        """The next piece of work; None once ``enough``."""
+        with self.news:
+            self.news.wait_for(lambda: self.ready or enough())
+            if enough():
+                self.news.notify()  # what woke this thread may be for another
+                return None
+            return self.ready.popleft()
+
     def _serve(self) -> None:
         """Work until the pool ends."""
-        while True:
-            with self.news:
-                while not self.ready and not self.ended:
-                    self.news.wait()
-                if self.ended:
-                    return
-                run = self.ready.popleft()
+        while run := self._next(lambda: self.ended):
             run()
             del run  # with all that it holds
             with self.news:
@@ -140,12 +143,6 @@ class ChainPool(Generic[T]):
 
     def _help(self, result: Future[T]) -> None:
         """Work until ``result`` is there."""
-        while not result.done():
-            with self.news:
-                while not self.ready and not result.done():
-                    self.news.wait()
-                if result.done():
-                    return
-                run = self.ready.popleft()
+        while run := self._next(result.done):
             run()
             raise_lost()

@@ -148,6 +148,8 @@ def build(decoding: bool, bf16: bool) -> Any:
         lengths,
         measure,  # whether to add up in ``spent`` what streams take
         spent,  # int64[streams, 3]
+        freq,  # int64[WINDOW]: room to work in
+        energies,  # int64[tokens], zeros: each token's energy
         literals,
         out,  # encoder: uint32[2 * (n + 16)]: codes of symbols, then of low bits, in the order of coding
         starts,  # encoder: int64[streams * tokens * groups + 1]: where each group coded begins in a half of ``out``
@@ -155,8 +157,6 @@ def build(decoding: bool, bf16: bool) -> Any:
         lanes_log2,
         words,
         word_end,
-        freq,  # int64[WINDOW]: room to work in
-        energies,  # int64[tokens], zeros: each token's energy
     ):
         """Code every stream; return (literals used, words used). What lies past an end reads as the spare entries."""
         bits = parameters[TABLE_BITS]

@@ -142,7 +142,7 @@ class ResidualModel:
         unused = np.zeros(1, np.uint32)
         arguments = self._arguments(spared, tokens, seen, measure, False, draft)
         used, _ = (loop.encode_bf16 if self.grid.bf16 else loop.encode_run)(
-            *arguments, literals, out, starts, unused, 0, np.zeros(1, np.uint16), 0, *_room(tokens)
+            *arguments, literals, out, starts, unused, 0, np.zeros(1, np.uint16), 0
         )
         bits = self.parameters.table_bits
         lanes_log2 = rans.lanes_log2(count >> 1)
@@ -188,7 +188,6 @@ class ResidualModel:
             coded.lanes_log2,
             np.concatenate([coded.words, np.zeros(2 * self.together * self.channels + 16, np.uint16)]),
             len(coded.words),
-            *_room(tokens),
         )
         carried = lanes - np.uint32(rans.LANE_FLOOR)
         spent = (literals, words) == (len(coded.literals), len(coded.words))
@@ -233,12 +232,8 @@ class ResidualModel:
             tables.counts, self.start, tables.probs,
             tables.codes, tables.slots, tables.span, self.touched, self.grid.contexts, self.states, self.vector,
             _lengths(self.parameters.table_bits), measure, self.spent,
+            np.empty(WINDOW, np.int64), np.zeros(tokens, np.int64),
         )  # fmt: skip
-
-
-def _room(tokens: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What a loop works in."""
-    return np.empty(WINDOW, np.int64), np.zeros(tokens, np.int64)
 
 
 def scales_of(values: NDArray[Any], grid: Grid, draft: Floats | None = None) -> NDArray[np.int8]:

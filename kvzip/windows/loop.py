@@ -73,15 +73,15 @@ def build(decoding: bool) -> Any:
         parameters,
         lengths,
         measure,  # whether to sum the code length into state[LENGTH]
+        freq,  # int64[WINDOW], class_at int64[channels], place_at int32[channels]: room to work in
+        class_at,
+        place_at,
         literals,  # uint8: the escaped symbols in order, one spare entry behind them
         out,  # encoder: uint32 code of every symbol; decoder: uint32[channels] scratch
         lanes,  # decoder: uint32[1 << lanes_log2]
         lanes_log2,
         words,  # decoder: uint16, ``channels`` spare entries behind them
         word_end,
-        freq,  # int64[WINDOW], class_at int64[channels], place_at int32[channels]: room to work in
-        class_at,
-        place_at,
     ):
         """Code every run; return (literals used, words used). What lies past an end reads as the spare entries."""
         bits = parameters[TABLE_BITS]

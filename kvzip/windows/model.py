@@ -138,9 +138,8 @@ class PlaneModel:
         codes = np.empty(count, np.uint32)
         unused = np.zeros(1, np.uint32)
         used, _ = loop.encode_run(
-            *self._arguments(symbols, tokens, measure), literals, codes, unused, 0, np.zeros(1, np.uint16), 0,
-            *self._room(),
-        )  # fmt: skip
+            *self._arguments(symbols, tokens, measure), literals, codes, unused, 0, np.zeros(1, np.uint16), 0
+        )
         bits = self.parameters.table_bits
         lanes_log2 = rans.lanes_log2(count)
         states = np.full(1 << lanes_log2, rans.LANE_FLOOR, np.uint32)
@@ -166,7 +165,6 @@ class PlaneModel:
             coded.lanes_log2,
             np.concatenate([coded.words, np.zeros(self.channels, np.uint16)]),
             len(coded.words),
-            *self._room(),
         )
         spent = (literals, words) == (len(coded.literals), len(coded.words))
         carried = lanes - np.uint32(rans.LANE_FLOOR)
@@ -174,12 +172,10 @@ class PlaneModel:
             raise ContainerError(f"{where} does not decode to its end; the container is damaged")
         return symbols, carried.astype("<u2").view(np.uint8)
 
-    def _room(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        return np.empty(WINDOW, np.int64), np.empty(self.channels, np.int64), np.empty(self.channels, np.int32)
-
     def _arguments(self, symbols: Bytes, tokens: NDArray[np.int64], measure: bool) -> tuple[object, ...]:
         lengths = _lengths(self.parameters.table_bits)
         return (
             symbols, tokens, self.channels, self.class_of, self.classes, self.counts, self.prior, self.probs,
             self.codes, self.slots, self.span, self.states, self.vector, lengths, measure,
+            np.empty(WINDOW, np.int64), np.empty(self.channels, np.int64), np.empty(self.channels, np.int32),
         )  # fmt: skip

@@ -96,9 +96,7 @@ def test_formulas_are_their_own_twins(formula, shape, compiled):
             else:
                 x = source.integers(0, 1 << source.integers(1, 31), 24).astype(np.int32)
             arguments.append(x.flat[0] if letter.isupper() else x)
-        if formula in (
-            sixteen._read, sixteen._write, grids._pack, sixteen._read_bf16, sixteen._write_bf16, grids._pack_bf16,
-        ):  # fmt: skip
+        if formula in (sixteen._read, sixteen._write, grids._pack, grids._pack_bf16):
             small = [
                 source.integers(1, 16) if letter == "I" else x for letter, x in zip(inputs, arguments, strict=True)
             ]
@@ -126,9 +124,9 @@ def test_bf16_needs_less_and_gets_the_same():
         whole = sixteen._write(
             values, wide[0], mean, variance, live, sign_at, mask, 12, normal, offset, down, unit
         )  # fmt: skip
-        less = sixteen._write_bf16(values, wide[0], mean, variance, live, sign_at, mask, 12)
+        less = sixteen._write(values, wide[0], mean, variance, live, sign_at, mask, 12)
         entries, lows = whole[0] & 0xFF, whole[1] & 7
         back = sixteen._read(entries, lows, wide[0], mean, variance, live, sign_at, mask, normal, offset, down, unit)
-        bare = sixteen._read_bf16(entries, lows, wide[0], mean, variance, live, sign_at, mask)
+        bare = sixteen._read(entries, lows, wide[0], mean, variance, live, sign_at, mask)
     for one, other in zip((*wide, *whole, *back), (*narrow, *less, *bare), strict=True):
         assert np.array_equal(one.view(np.int32), other.view(np.int32))
