@@ -192,6 +192,21 @@ def test_small_blocks_and_drafts_that_end_in_one_come_back(level):
         assert kvzip.decompress(packed, draft=draft, threads=2) == DATA
 
 
+@pytest.mark.parametrize("level", [1, 3, 6])
+@pytest.mark.parametrize("heads", [1, 2, 4])
+def test_slabs_of_some_heads_and_all_their_tokens_come_back(heads, level):
+    """A slab of 4096 bytes is one head; drafts are exact, near, and exact in the first head alone."""
+    made_of = {
+        (0, kind): x.astype(np.float32)
+        for kind, x in zip(("key", "value"), made.layer(0, tokens=128, heads=heads, channels=16), strict=True)
+    }
+    data = dump(made_of)
+    parted = {key: x + 0.02 * (np.arange(heads) > 0)[:, None, None] for key, x in made_of.items()}
+    for draft in (data, dump({key: x + 0.02 for key, x in made_of.items()}), dump(parted)):
+        packed = kvzip.compress(data, level=level, draft=draft, block_log2=12, threads=2, verify=True)
+        assert kvzip.decompress(packed, draft=draft, threads=1) == data
+
+
 @cache
 def long(reach=None, exact=0):
     """1100 tokens of one head, for several blocks a unit: the dump, or a draft of ``reach`` tokens."""
