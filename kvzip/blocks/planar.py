@@ -24,21 +24,11 @@ from numpy.typing import NDArray
 from kvzip.blocks.tally import Tally
 from kvzip.coder.rans import MAX_LANES_LOG2, lanes_log2
 from kvzip.errors import UnsupportedError
-from kvzip.planes.split import (
-    Plane,
-    count_sample,
-    lay,
-    pack,
-    planes_of,
-    split,
-    trailing_zero_rows,
-    turn_back,
-    unpack,
-)
+from kvzip.planes.split import SAMPLE, Cut, Plane, count_sample, cut, lay, pack, planes_of, unpack
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block
 from kvzip.windows import triggers
-from kvzip.windows.lengths import LOG2_FRACTION, entropy, sampled_entropy
+from kvzip.windows.lengths import LOG2_FRACTION, entropy
 from kvzip.windows.model import Bytes, Coded, PlaneModel
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_varint
@@ -46,7 +36,6 @@ from kvzip.wire import Cursor, put_varint
 RAW, CONSTANT, CONTINUED, FRESH = range(4)
 TOKENS_PER_CLASS = 16  # a block's streams get one class of channels per so many tokens, at most
 RUN = 32  # neighbours that are looked at together: a line of the cache
-SAMPLE = 4096  # symbols looked at to decide whether a tried plane could pay
 WORTH, WORTH_MODELLED = 248, 253  # in 1/256 of a plane's width: what its sampled entropy must stay below
 EMPTY = np.zeros(0, np.uint8)
 
@@ -63,31 +52,28 @@ class Planar:
     def encode(self, values: NDArray[Any], method: bytes = b"") -> bytes:
         """The payload, behind ``method``, for ``values`` (streams, tokens, channels)."""
         head = bytearray()
-        flat, tokens = self._trim(values, head)
-        kinds, symbols = [], []
-        for number, plane in enumerate(self.planes):
-            cut = np.empty(len(flat), np.uint8)
-            split(flat, *self.turn, plane.shift, (1 << plane.width) - 1, cut)
-            symbols.append(cut)
-            kinds.append(self._kind(number, plane, cut))
+        found = cut(values, *self.turn, self.planes)
+        tokens, symbols = found.tokens, found.symbols
+        self._put_tails(values.shape[1], tokens, head)
+        kinds = [self._kind(number, found) for number in range(len(self.planes))]
         packed = [pack(s, p.width) for s, p, kind in zip(symbols, self.planes, kinds, strict=True) if kind == RAW]
         raw = np.concatenate(packed) if packed else EMPTY
         sections: list[NDArray[Any]] = []
-        for number, (kind, cut) in enumerate(zip(kinds, symbols, strict=True)):
+        for number, (kind, plane) in enumerate(zip(kinds, symbols, strict=True)):
             head.append(kind)
             if kind == CONSTANT:
-                head.append(int(cut[0]))
+                head.append(int(plane[0]))
             elif kind != RAW:
-                carried = _carried(len(raw), len(cut))
-                coded, opening = self._encode_plane(number, cut, values.shape, tokens, raw[len(raw) - carried :])
+                carried = _carried(len(raw), len(plane))
+                coded, opening = self._encode_plane(number, plane, values.shape, tokens, raw[len(raw) - carried :])
                 raw = raw[: len(raw) - carried]
                 head.append(coded.lanes_log2)
                 put_varint(head, len(coded.words))
                 put_varint(head, len(coded.literals))
-                head += opening
+                head += opening.data
                 sections += [coded.states, coded.words, coded.literals]
         if self.measure:
-            self._count_raw(kinds, len(flat))
+            self._count_raw(kinds, len(symbols[0]))
         return b"".join([method, head, *(section.data for section in (*sections, raw))])
 
     def decode(self, cursor: Cursor, block: Block) -> NDArray[Any]:
@@ -100,22 +86,19 @@ class Planar:
         left = sum(_packed(count, p.width) for p, plan in zip(self.planes, plans, strict=True) if plan.kind == RAW)
         rest = np.frombuffer(cursor.take(left - sum(map(len, carried))), np.uint8)
         cursor.finish()
-        raw = np.concatenate([rest, *reversed(carried)]) if carried else rest
-        flat = np.zeros(count, np.dtype(f"<u{self.extent.itemsize}"))
-        for number, plane in enumerate(self.planes):
-            cut = symbols.get(number)
-            if plans[number].kind == RAW:
+        raw = np.concatenate([rest, *reversed(carried)])
+        flat = np.empty(count, np.dtype(f"<u{self.extent.itemsize}"))
+        for number, (plane, plan) in enumerate(zip(self.planes, plans, strict=True)):
+            if plan.kind == RAW:
                 size = _packed(count, plane.width)
-                cut = unpack(raw[:size], plane.width, count)
                 if count * plane.width % 8 and int(raw[size - 1]) >> count * plane.width % 8:
                     raise cursor.damaged("has bits set in its padding")
+                symbols[number] = unpack(raw[:size], plane.width, count)
                 raw = raw[size:]
-            elif plans[number].kind == CONSTANT:
-                cut = np.full(count, plans[number].value, np.uint8)
-            assert cut is not None
-            lay(cut, plane.shift, flat)
-        if self.turn[0]:
-            turn_back(flat, *self.turn)
+            elif plan.kind == CONSTANT:
+                symbols[number] = np.full(count, plan.value, np.uint8)
+            last = number == len(self.planes) - 1
+            lay(symbols[number], plane.shift, flat, number == 0, *(self.turn if last else (0, 0)))
         self._count_raw([plan.kind for plan in plans], count)
         return self._restore_tails(flat, tokens, shape)
 
@@ -132,27 +115,22 @@ class Planar:
 
     # -- parts of encode
 
-    def _trim(self, values: NDArray[Any], head: bytearray) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Leave out each stream's last rows of zeros; say how many in ``head``."""
-        streams, tokens, channels = values.shape
-        tails = np.zeros(streams, np.int64)
-        trailing_zero_rows(values.reshape(-1), streams, tokens, channels, tails)
-        head.append(int(tails.any()))
-        if not tails.any():
-            return values.reshape(-1), np.full(streams, tokens, np.int64)
-        for tail in tails.tolist():
+    def _put_tails(self, tokens: int, kept: NDArray[np.int64], head: bytearray) -> None:
+        """Say how many rows of zeros each stream of ``tokens`` ends in."""
+        tails = [tokens - count for count in kept.tolist()]
+        some = any(tails)
+        head.append(some)
+        for tail in tails if some else ():
             put_varint(head, tail)
-        kept = [values[i, : tokens - tail].reshape(-1) for i, tail in enumerate(tails.tolist())]
-        return np.concatenate(kept), tokens - tails
 
-    def _kind(self, number: int, plane: Plane, symbols: Bytes) -> int:
+    def _kind(self, number: int, found: Cut) -> int:
         """How a plane is coded in this block; a plane that leaves the windows loses its model."""
         kind = CONTINUED if number in self.models else FRESH
-        if len(symbols) == 0:
+        if len(found.symbols[number]) == 0:
             kind = RAW
-        elif symbols[0] == symbols[-1] and not (symbols != symbols[0]).any():
+        elif found.constant[number]:
             kind = CONSTANT
-        elif not _could_pay(symbols, plane):
+        elif not _could_pay(self.planes[number], found.bits[number], found.sampled[number]):
             kind = RAW
         if kind < CONTINUED:
             self.close(number)
@@ -160,9 +138,9 @@ class Planar:
 
     def _encode_plane(
         self, number: int, symbols: Bytes, shape: tuple[int, ...], tokens: NDArray[np.int64], carried: Bytes
-    ) -> tuple[Coded, bytes]:
+    ) -> tuple[Coded, Bytes]:
         """Code a plane's symbols with its model, made now if there is none; return its opening too."""
-        opening = b""
+        opening = EMPTY
         if number not in self.models:
             self.models[number] = self._new_model(number, shape)
             opening = self.models[number].open(symbols, tokens)
@@ -198,7 +176,7 @@ class Planar:
         if plan.kind == FRESH:
             self.close(number)
             model = self._new_model(number, shape)
-            model.reopen(bytes(cursor.take(model.opening_size())), cursor.where)
+            model.reopen(np.frombuffer(cursor.take(model.opening.size), np.uint8).copy(), cursor.where)
             self.models[number] = model
         return plan
 
@@ -287,9 +265,8 @@ def _packed(count: int, width: int) -> int:
     return (count * width + 7) // 8
 
 
-def _could_pay(symbols: Bytes, plane: Plane) -> bool:
+def _could_pay(plane: Plane, bits: int, sampled: int) -> bool:
     """Whether a sample's order-0 entropy is below the plane's width by enough to be worth coding."""
     if plane.modelled and plane.width < 8:
         return True
-    bits, sampled = sampled_entropy(symbols, max(1, len(symbols) // SAMPLE) | 1, LOG2_FRACTION)
-    return bool(bits < sampled * plane.width * (WORTH_MODELLED if plane.modelled else WORTH))
+    return bits < sampled * plane.width * (WORTH_MODELLED if plane.modelled else WORTH)

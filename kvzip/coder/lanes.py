@@ -269,6 +269,9 @@ def _copy(x: Any) -> Any:
 copy: Any = lanes16(_copy, "i>i")
 """``copy(x, i, out, k)``: sixteen integers."""
 
+repeat: Any = lanes16(_copy, "I>i")
+"""``repeat(x, out, k)``: sixteen times the integer ``x``."""
+
 
 def _reduction(name: str) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:

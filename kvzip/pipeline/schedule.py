@@ -91,18 +91,10 @@ class ChainPool(Generic[T]):
                     raise  # an interrupt is not of this work: it goes to the caller at once
 
         waits = [future for future in (self.last.get(chain), *after) if future is not None]
-        steps = [run] + [None] * len(waits)  # futures keep their callbacks: what is done must not be kept by them
-        lock = threading.Lock()
-
-        def one_less(done: Future[T] | None = None) -> None:
-            with lock:
-                step = steps.pop()
-            if step:
-                self._queue(step)
-
-        for future in tuple(waits):
-            future.add_done_callback(one_less)
-        one_less()
+        if waits:
+            self._queue_after(waits, run)
+        else:
+            self._queue(run)
         self.last[chain] = result
         if ends_chain:
             del self.last[chain]
@@ -117,6 +109,23 @@ class ChainPool(Generic[T]):
             result, cost = self.pending.popleft()
             self.in_flight -= cost
             yield result.result()
+
+    def _queue_after(self, waits: list[Future[T]], run: Callable[[], None]) -> None:
+        """Queue ``run`` once all of ``waits`` are done."""
+        steps: list[Callable[[], None] | None] = [
+            run
+        ]  # futures keep their callbacks: what is done must not be kept by
+        steps += [None] * (len(waits) - 1)  # them
+        lock = threading.Lock()
+
+        def one_less(done: Future[T]) -> None:
+            with lock:
+                step = steps.pop()
+            if step:
+                self._queue(step)
+
+        for future in tuple(waits):
+            future.add_done_callback(one_less)
 
     def _queue(self, run: Callable[[], None]) -> None:
         with self.news:

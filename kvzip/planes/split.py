@@ -17,6 +17,7 @@ Integers are not turned, and all their planes are tried, none is expected to pay
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,10 @@ from kvzip.coder.jit import borrowing, kernel, step
 from kvzip.coder.lanes import WIDTH, lanes16
 from kvzip.coder.memory import peek, pointer_of, poke
 from kvzip.dtypes import Dtype
+from kvzip.windows.lengths import LOG2_FRACTION, entropy
 from kvzip.windows.prior import Fields
+
+SAMPLE = 4096  # symbols looked at to decide whether a plane could pay
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Plane:
     fields: Fields
     modelled: bool
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Bits of a symbol."""
         return self.fields.width
@@ -48,6 +52,7 @@ def default_symbol_bits(dtype: Dtype) -> int:
     return min(dtype.bits, max(8, dtype.exponent + 1)) if dtype.is_float else min(dtype.bits, 8)
 
 
+@cache
 def planes_of(dtype: Dtype, symbol_bits: int, modelled: bool) -> tuple[Plane, ...]:
     """The planes of a type, from the top. ``modelled`` False (opaque data) makes every plane a tried one."""
     bits = 8 * dtype.container_bytes
@@ -74,18 +79,6 @@ def _fields(dtype: Dtype, top: int, width: int) -> Fields:
     sign = int(top - width < below_exponent <= top and exponent < width)
     whole = exponent == dtype.exponent  # a cut exponent has no trained shape
     return Fields(exponent, sign, width - exponent - sign) if whole or not exponent else Fields(0, 0, width)
-
-
-@kernel
-def trailing_zero_rows(values, streams, tokens, channels, out):  # type: ignore[no-untyped-def]
-    """For each stream the number of rows at its end whose bits are all zero, into ``out`` (streams) int64."""
-    for stream in range(streams):
-        end = np.int64(stream + 1) * tokens * channels
-        i = end - 1
-        first = end - tokens * channels
-        while i >= first and values[i] == 0:
-            i -= 1
-        out[stream] = (end - 1 - i) // channels
 
 
 @step
@@ -120,50 +113,151 @@ def _cut_plain(x: Any, shift: Any, mask: Any) -> Any:
     return (x >> shift) & mask
 
 
-def _lay(x: Any, symbol: Any, shift: Any) -> Any:
-    """Values with one more plane."""
-    return x | (symbol << shift)
-
-
 def _turn_back(x: Any, mantissa: Any, exponents: Any, below: Any, top: Any) -> Any:
     """Values that were turned, as they are."""
     return (((x >> mantissa) & 1) << top) | (((x >> (mantissa + 1)) & exponents) << mantissa) | (x & below)
 
 
+def _lay_first(symbol: Any, shift: Any) -> Any:
+    """Values of one plane."""
+    return symbol << shift
+
+
+def _lay(x: Any, symbol: Any, shift: Any) -> Any:
+    """Values with one more plane."""
+    return x | (symbol << shift)
+
+
+def _lay_last(x: Any, symbol: Any, shift: Any, mantissa: Any, exponents: Any, below: Any, top: Any) -> Any:
+    """Values with their last plane, turned back."""
+    return _turn_back(_lay(x, symbol, shift), mantissa, exponents, below, top)
+
+
+def _lay_only(symbol: Any, shift: Any, mantissa: Any, exponents: Any, below: Any, top: Any) -> Any:
+    """Values of their only plane, turned back."""
+    return _turn_back(_lay_first(symbol, shift), mantissa, exponents, below, top)
+
+
 _cut16: Any = lanes16(_cut, "iIIIIII>i")
 _cut_plain16: Any = lanes16(_cut_plain, "iII>i")
+_lay_first16: Any = lanes16(_lay_first, "iI>i")
 _lay16: Any = lanes16(_lay, "iiI>i")
-_turn_back16: Any = lanes16(_turn_back, "iIIII>i")
+_lay_last16: Any = lanes16(_lay_last, "iiIIIII>i")
+_lay_only16: Any = lanes16(_lay_only, "iIIIII>i")
 
 
 @borrowing
-def _split(values, begin, exponent, mantissa, shift, mask, out):  # type: ignore[no-untyped-def]
-    for i in range(begin, len(values)):
-        out[i] = np.uint8((turned(np.uint64(values[i]), exponent, mantissa) >> np.uint64(shift)) & np.uint64(mask))
+def kept_rows(values, streams, tokens, channels, kept):  # type: ignore[no-untyped-def]
+    """For each stream the number of rows before its last ones of zeros only, into ``kept`` (streams) int64."""
+    for stream in range(streams):
+        i = np.int64(stream + 1) * tokens * channels - 1
+        first = np.int64(stream) * tokens * channels
+        while i >= first and peek(values, i) == 0:
+            i -= 1
+        kept[stream] = (i - first) // channels + 1
 
 
 @borrowing
-def _split16(values, count, exponent, mantissa, shift, mask, out):  # type: ignore[no-untyped-def]
-    exponents, below = (1 << exponent) - 1, (1 << mantissa) - 1
-    x, y = pointer_of(values), pointer_of(out)
-    for i in range(0, count, WIDTH):
-        if exponent > 0:
-            _cut16(x, i, mantissa, exponents, below, mantissa + exponent, shift, mask, y, i)
-        else:
-            _cut_plain16(x, i, shift, mask, y, i)
+def _is_constant(symbols, begin, end):  # type: ignore[no-untyped-def]
+    i = begin
+    while i < end and peek(symbols, i) == peek(symbols, begin):
+        i += 1
+    return i == end
 
 
-def split(values: NDArray[Any], exponent: int, mantissa: int, shift: int, mask: int, out: NDArray[np.uint8]) -> None:
-    """One plane of flat unsigned ``values`` into ``out``. ``exponent`` 0 leaves the values unturned."""
-    whole = _in_lanes(values)
-    if whole:
-        _split16(values, whole, exponent, mantissa, shift, mask, out)
-    _split(values, whole, exponent, mantissa, shift, mask, out)
+def _cutter(lanes: bool) -> Any:
+    """The kernel that cuts values into planes; ``lanes``: sixteen at a time, for values of up to 32 bits."""
+
+    @borrowing
+    def run(values, begin, count, exponent, mantissa, shift, mask, out, at):  # type: ignore[no-untyped-def]
+        i = np.int64(0)
+        if lanes:
+            exponents, below, top = (1 << exponent) - 1, (1 << mantissa) - 1, mantissa + exponent
+            x, y = pointer_of(values), pointer_of(out)
+            whole = count - count % WIDTH
+            while i < whole:
+                if exponent > 0:
+                    _cut16(x, begin + i, mantissa, exponents, below, top, shift, mask, y, at + i)
+                else:
+                    _cut_plain16(x, begin + i, shift, mask, y, at + i)
+                i += WIDTH
+        while i < count:
+            turn = turned(np.uint64(peek(values, begin + i)), exponent, mantissa)
+            poke(out, at + i, np.uint8((turn >> np.uint64(shift)) & np.uint64(mask)))
+            i += 1
+
+    @borrowing
+    def cut(  # type: ignore[no-untyped-def]
+        values, streams, tokens, channels, exponent, mantissa, cuts, fraction, kept, symbols, found, room
+    ):
+        kept_rows(values, streams, tokens, channels, kept)
+        count = np.int64(0)
+        for stream in range(streams):
+            count += kept[stream] * channels
+        size = np.int64(streams) * tokens * channels
+        flat = symbols.reshape(-1)
+        stride = max(np.int64(1), count // SAMPLE) | 1
+        for p in range(len(cuts)):
+            start = at = p * size
+            mask = (np.int64(1) << cuts[p, 1]) - 1
+            if count == size:
+                run(values, 0, count, exponent, mantissa, cuts[p, 0], mask, flat, at)
+            else:
+                for stream in range(streams):
+                    part = kept[stream] * channels
+                    run(
+                        values, np.int64(stream) * tokens * channels, part, exponent, mantissa, cuts[p, 0], mask, flat,
+                        at,
+                    )  # fmt: skip
+                    at += part
+            found[p, 0] = _is_constant(flat, start, start + count)
+            room[:] = 0
+            sampled = np.int64(0)
+            for i in range(start, start + count, stride):
+                s = np.int64(peek(flat, i))
+                poke(room, s, peek(room, s) + 1)
+                sampled += 1
+            found[p, 1] = entropy(room, fraction)
+            found[p, 2] = sampled
+        return count
+
+    return cut
 
 
-def _in_lanes(values: NDArray[Any]) -> int:
-    """How many values go sixteen at a time: lanes hold 32 bits."""
-    return len(values) - len(values) % WIDTH if values.itemsize < 8 else 0
+_cut_lanes, _cut_wide = _cutter(True), _cutter(False)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Values in planes: ``tokens`` kept of each stream, without its last rows of zeros; the planes' flat symbols; and
+    of each plane whether it is constant, the bits (in 1/256) that a sample takes at its own order-0 entropy, and the
+    symbols in that."""
+
+    tokens: NDArray[np.int64]
+    symbols: list[NDArray[np.uint8]]
+    constant: list[int]
+    bits: list[int]
+    sampled: list[int]
+
+
+@cache
+def _cuts(planes: tuple[Plane, ...]) -> NDArray[np.int64]:
+    """Shift and width of each plane."""
+    return np.array([(plane.shift, plane.width) for plane in planes], np.int64)
+
+
+def cut(values: NDArray[Any], exponent: int, mantissa: int, planes: tuple[Plane, ...]) -> Cut:
+    """The planes of unsigned ``values`` (streams, tokens, channels). ``exponent`` 0 leaves the values unturned."""
+    streams, tokens, channels = values.shape
+    kept = np.empty(streams, np.int64)
+    symbols = np.empty((len(planes), values.size), np.uint8)
+    found = np.empty((len(planes), 3), np.int64)
+    count = (_cut_lanes if values.itemsize < 8 else _cut_wide)(
+        values.reshape(-1), streams, tokens, channels, exponent, mantissa, _cuts(planes), LOG2_FRACTION, kept,
+        symbols, found, np.empty(256, np.int64),
+    )  # fmt: skip
+    constant, bits, sampled = found.T.tolist()
+    return Cut(kept, [plane[:count] for plane in symbols], constant, bits, sampled)
 
 
 @borrowing
@@ -181,47 +275,46 @@ def count_sample(values, run, stride, exponent, mantissa, shift, mask, counts): 
     return total
 
 
-@borrowing
-def _join(symbols, begin, shift, out):  # type: ignore[no-untyped-def]
-    for i in range(begin, len(symbols)):
-        out[i] |= out.dtype.type(np.uint64(symbols[i]) << np.uint64(shift))
+def _layer(lanes: bool) -> Any:
+    """The kernel that lays planes onto each other; ``lanes`` as for ``_cutter``."""
+
+    @borrowing
+    def run(symbols, shift, first, exponent, mantissa, out):  # type: ignore[no-untyped-def]
+        i, count = np.int64(0), len(out)
+        if lanes:
+            exponents, below, top = (1 << exponent) - 1, (1 << mantissa) - 1, mantissa + exponent
+            x, y = pointer_of(symbols), pointer_of(out)
+            whole = count - count % WIDTH
+            while i < whole:
+                if exponent > 0:
+                    if first:
+                        _lay_only16(x, i, shift, mantissa, exponents, below, top, y, i)
+                    else:
+                        _lay_last16(y, i, x, i, shift, mantissa, exponents, below, top, y, i)
+                elif first:
+                    _lay_first16(x, i, shift, y, i)
+                else:
+                    _lay16(y, i, x, i, shift, y, i)
+                i += WIDTH
+        while i < count:
+            value = np.uint64(peek(symbols, i)) << np.uint64(shift)
+            if not first:
+                value |= np.uint64(peek(out, i))
+            poke(out, i, unturned(value, exponent, mantissa))
+            i += 1
+
+    return run
 
 
-@borrowing
-def _join16(symbols, count, shift, out):  # type: ignore[no-untyped-def]
-    x, y = pointer_of(symbols), pointer_of(out)
-    for i in range(0, count, WIDTH):
-        _lay16(y, i, x, i, shift, y, i)
+_lay_lanes, _lay_wide = _layer(True), _layer(False)
 
 
-def lay(symbols: NDArray[np.uint8], shift: int, out: NDArray[Any]) -> None:
-    """Put a plane's symbols at ``shift`` into flat ``out`` (unsigned, still turned), which starts at zero."""
-    whole = _in_lanes(out)
-    if whole:
-        _join16(symbols, whole, shift, out)
-    _join(symbols, whole, shift, out)
+def lay(symbols: NDArray[np.uint8], shift: int, out: NDArray[Any], first: bool, exponent: int, mantissa: int) -> None:
+    """Put a plane's symbols at ``shift`` into flat ``out`` (unsigned), onto what is there unless it is ``first``.
 
-
-@borrowing
-def _back(values, begin, exponent, mantissa):  # type: ignore[no-untyped-def]
-    for i in range(begin, len(values)):
-        values[i] = unturned(np.uint64(values[i]), exponent, mantissa)
-
-
-@borrowing
-def _back16(values, count, exponent, mantissa):  # type: ignore[no-untyped-def]
-    exponents, below = (1 << exponent) - 1, (1 << mantissa) - 1
-    x = pointer_of(values)
-    for i in range(0, count, WIDTH):
-        _turn_back16(x, i, mantissa, exponents, below, mantissa + exponent, x, i)
-
-
-def turn_back(values: NDArray[Any], exponent: int, mantissa: int) -> None:
-    """[exponent | sign | mantissa] back to [sign | exponent | mantissa], in place."""
-    whole = _in_lanes(values)
-    if whole:
-        _back16(values, whole, exponent, mantissa)
-    _back(values, whole, exponent, mantissa)
+    ``exponent`` and ``mantissa`` are given with the last plane, to turn the values back; else ``exponent`` is 0.
+    """
+    (_lay_lanes if out.itemsize < 8 else _lay_wide)(symbols, shift, first, exponent, mantissa, out)
 
 
 def pack(symbols: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:

@@ -115,7 +115,7 @@ class ResidualModel:
         self.states = np.zeros(triggers.STATE, np.int64)
         self.states[triggers.INCREMENT] = INCREMENT_START
         self.start = np.zeros((1, WINDOW), np.int64)  # the counts at the start, if drift may need them
-        self.vector = parameters.vector()
+        self.vector = parameters.vector.copy()
         self.vector[triggers.WARMUP] = max(LEAST_WARMUP, parameters.warmup)
 
     def encode(

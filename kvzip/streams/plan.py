@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def slabs(extent: Extent, block_bytes: int) -> Iterator[Slab]:
     token = labels.index("token")
     full = min(step, sizes[cut]) if cut == token else 1 if cut > token else sizes[token]
     at = 0
-    for outer in np.ndindex(*sizes[:cut]):
+    for outer in product(*map(range, sizes[:cut])):
         for low in range(0, sizes[cut], step):
             count = min(step, sizes[cut] - low)
             shape = (*(1 for _ in outer), count, *sizes[cut + 1 :])
@@ -158,8 +159,7 @@ def gather(extent: Extent, slab: Slab, data: Any) -> NDArray[Any]:
     values = np.frombuffer(data, f"<u{extent.itemsize}")
     if extent.opaque:
         return values.reshape(1, *slab.shape)
-    order = _stream_major(extent)
-    box = values.reshape(slab.shape).transpose(order)
+    box = values.reshape(slab.shape).transpose(_stream_major(extent.axes))
     return np.ascontiguousarray(box.reshape(-1, box.shape[-2], box.shape[-1]))
 
 
@@ -172,9 +172,10 @@ def scatter(extent: Extent, slab: Slab, streams: NDArray[Any]) -> memoryview:
     """The inverse of ``gather``: the slab's bytes."""
     if extent.opaque:
         return _bytes(streams.reshape(-1))
-    order = _stream_major(extent)
+    order = _stream_major(extent.axes)
     box = streams.reshape([slab.shape[axis] for axis in order])
-    return _bytes(np.ascontiguousarray(box.transpose(np.argsort(order))).reshape(-1))
+    back = [order.index(axis) for axis in range(len(order))]
+    return _bytes(np.ascontiguousarray(box.transpose(back)).reshape(-1))
 
 
 def scatter_whole(extent: Extent, streams: NDArray[Any]) -> memoryview:
@@ -192,7 +193,8 @@ def _bytes(values: NDArray[Any]) -> memoryview:
     return memoryview(values.view(np.uint8).data)
 
 
-def _stream_major(extent: Extent) -> list[int]:
-    labels = [label for label, _ in extent.axes]
+@lru_cache(maxsize=256)
+def _stream_major(axes: Axes) -> list[int]:
+    labels = [label for label, _ in axes]
     streams = [i for i, label in enumerate(labels) if label not in ("token", "channel")]
     return [*streams, labels.index("token"), labels.index("channel")]

@@ -9,25 +9,26 @@ value less than four classes cut by mean exponent (measured on SmolLM2 dumps).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kvzip.coder.jit import kernel
 from kvzip.coder.memory import peek, poke
-from kvzip.windows.lengths import LOG2_FRACTION, log2_of
+from kvzip.windows.lengths import log2_of
 
 ROUNDS = 5
 SAMPLE_TOKENS = 128  # at least, and below twice as many
 
 
 @kernel
-def histogram(symbols, tokens, channels, stride):  # type: ignore[no-untyped-def]
+def histogram(symbols, begin, tokens, channels, stride):  # type: ignore[no-untyped-def]
     """Every ``stride``-th token's symbols per channel: counts (channels, n) int32 and the n symbols that occur."""
     counts = np.zeros((channels, 256), np.int32)
-    for t in range(0, tokens, stride):
-        for c in range(channels):
-            counts[c, np.int64(symbols[t * channels + c])] += 1
-    totals = np.zeros(256, np.int32)
     flat = counts.reshape(-1)
+    for t in range(0, tokens, stride):
+        row = begin + t * channels
+        for c in range(channels):
+            s = (c << 8) + np.int64(peek(symbols, row + c))
+            poke(flat, s, peek(flat, s) + 1)
+    totals = np.zeros(256, np.int32)
     for c in range(channels):
         for s in range(256):
             poke(totals, s, peek(totals, s) + peek(flat, (c << 8) + s))
@@ -107,9 +108,13 @@ def assign(counts, classes, lengths, labels):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def cluster(symbols, tokens, channels, classes, stride, fraction, labels, by_class):  # type: ignore[no-untyped-def]
-    """Fill ``labels`` (channels) with classes, ``by_class`` (classes, 256) with their histograms."""
-    counts, alphabet = histogram(symbols, tokens, channels, stride)
+def classify(symbols, begin, tokens, channels, classes, fraction, labels, by_class):  # type: ignore[no-untyped-def]
+    """Classes of one stream's channels into ``labels`` (channels), and the histograms of the sampled tokens by class
+    into ``by_class`` (classes, 256), which starts at zero.
+
+    ``symbols`` is flat, the stream's ``tokens * channels`` begin at ``begin``; ``fraction`` is LOG2_FRACTION.
+    """
+    counts, alphabet = histogram(symbols, begin, tokens, channels, max(np.int64(1), tokens // SAMPLE_TOKENS))
     if classes > 1:
         lengths = np.zeros((classes, len(alphabet)), np.int32)
         start(counts, alphabet, classes, labels)
@@ -120,21 +125,3 @@ def cluster(symbols, tokens, channels, classes, stride, fraction, labels, by_cla
     for c in range(channels):
         for j in range(len(alphabet)):
             by_class[labels[c], alphabet[j]] += counts[c, j]
-
-
-def classify(
-    symbols: NDArray[np.uint8],
-    tokens: int,
-    channels: int,
-    classes: int,
-    labels: NDArray[np.uint8],
-    by_class: NDArray[np.int64],
-) -> None:
-    """Classes of one stream's channels into ``labels``, and the histograms of the sampled tokens by class into
-    ``by_class`` (classes, 256), which starts at zero.
-
-    ``symbols`` is flat, ``tokens * channels`` of them.
-    """
-    cluster(
-        symbols, tokens, channels, classes, max(1, tokens // SAMPLE_TOKENS), LOG2_FRACTION, labels, by_class
-    )  # fmt: skip

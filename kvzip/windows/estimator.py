@@ -16,13 +16,13 @@ from __future__ import annotations
 import numpy as np
 
 from kvzip.coder.jit import borrowing
+from kvzip.coder.lanes import WIDTH, repeat
 from kvzip.coder.memory import peek, poke
 
 ESCAPE = 256
 WINDOW = 257  # entries of counts and probs: 256 symbols and the escape
 CODE_SHIFT = 9  # a window's codes take 2^9 entries, so that class and symbol together are an index
 PROB_BITS = 24
-STRIDE = 16  # slots written at once
 INCREMENT_START = 1 << 16
 INCREMENT_CEILING = 1 << 30
 INCREMENT_FLOOR = 16
@@ -176,14 +176,9 @@ def rewrite(codes, slots, k, class_bits, low, high, freq, decoding):  # type: ig
 @borrowing
 def _spread(slots, start, stop, end, value):  # type: ignore[no-untyped-def]
     """Set ``slots[start:stop]``, in strides that may run over ``stop`` (later symbols write there), not ``end``."""
-    if start + STRIDE <= end:
-        for j in range(STRIDE):
-            poke(slots, start + j, value)
-        start += STRIDE
-    while start < stop and start + STRIDE <= end:
-        for j in range(STRIDE):
-            poke(slots, start + j, value)
-        start += STRIDE
+    while start < stop and start + WIDTH <= end:
+        repeat(value, slots, start)
+        start += WIDTH
     while start < stop:
         poke(slots, start, value)
         start += 1

@@ -49,15 +49,6 @@ def entropy(counts, fraction):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sampled_entropy(symbols, stride, fraction):  # type: ignore[no-untyped-def]
-    """Bits, in 1/256, that every ``stride``-th symbol takes at their own order-0 entropy; and how many they are."""
-    counts = np.zeros(256, np.int64)
-    for i in range(0, len(symbols), stride):
-        counts[symbols[i]] += 1
-    return entropy(counts, fraction), (len(symbols) + stride - 1) // stride
-
-
-@kernel
 def _fill(bits, fraction, out):  # type: ignore[no-untyped-def]
     for freq in range(1, len(out)):
         out[freq] = (bits << 8) - log2_of(np.int64(freq), fraction)

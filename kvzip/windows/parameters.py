@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kvzip.errors import OptionError, UnsupportedError
@@ -98,8 +99,9 @@ class Parameters:
         """The user's numbers by name."""
         return {s.name: round(getattr(self, s.name) / s.scale, 6) for s in SETTINGS}
 
+    @cached_property
     def vector(self) -> NDArray[np.int64]:
-        """What the coding loop reads; the slots are named in ``windows.triggers``."""
+        """What the coding loop reads, not to be written to; the slots are named in ``windows.triggers``."""
         import numpy as np  # not at the top: commands that code nothing start faster without
 
         return np.array(

@@ -14,7 +14,6 @@ were trained by k-means on class histograms of a real dump and of Gaussians with
 
 from __future__ import annotations
 
-from bisect import bisect
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.coder.jit import kernel
+from kvzip.coder.memory import peek, poke
 from kvzip.windows.estimator import ESCAPE, INCREMENT_START
 from kvzip.windows.lengths import code_lengths
 
@@ -53,8 +53,8 @@ SIGN_LEVELS = (
     65374,
 )
 
-_SIGNS = np.array(SIGN_LEVELS, np.int64)
-SIGN_MIDDLES = [(a + b) // 2 for a, b in pairwise(SIGN_LEVELS)]
+SIGNS = np.array(SIGN_LEVELS, np.int64)
+SIGN_MIDDLES = np.array([(a + b) // 2 for a, b in pairwise(SIGN_LEVELS)], np.int64)
 
 
 @dataclass(frozen=True)
@@ -84,100 +84,111 @@ def shapes(identifier: str = "exponents-1") -> NDArray[np.int64]:
 
 
 @cache
-def _shape_lengths() -> NDArray[np.int64]:
-    """Code length of every entry of the shapes in 1/256 bit, (64, 32)."""
-    return np.ascontiguousarray(code_lengths(SHAPE_BITS)[shapes()].T)
+def shape_lengths() -> NDArray[np.float64]:
+    """Code length of every entry of the shapes in 1/256 bit, (64, 32). They are whole numbers."""
+    return np.ascontiguousarray(code_lengths(SHAPE_BITS)[shapes()].T).astype(np.float64)
 
 
 @kernel
-def _choose(exponents, lengths, chosen):  # type: ignore[no-untyped-def]
-    """The shape and reference that code the histogram ``exponents`` in the fewest bits, into ``chosen[0:2]``."""
-    live = np.zeros(len(exponents), np.int64)
-    n = 0
+def _choose_shape(exponents, size, lengths, taken, spec, at):  # type: ignore[no-untyped-def]
+    """Shape and reference that code the histogram ``exponents[:size]`` in the fewest bits, into ``spec`` at ``at``.
+
+    Sums are whole numbers below 2^53 in float64: exact, and vectors multiply it faster than 64-bit integers.
+    """
+    flat = lengths.reshape(-1)
     total = np.int64(0)
     weighted = np.int64(0)
-    for s in range(len(exponents)):
-        if exponents[s] > 0:
-            live[n] = s
-            n += 1
-            total += exponents[s]
-            weighted += exponents[s] * s
+    for s in range(size):
+        total += exponents[s]
+        weighted += exponents[s] * s
     mean = (2 * weighted + total) // (2 * max(np.int64(1), total))
-    best = np.int64(-1)
-    taken = np.zeros(SHAPES, np.int64)
+    best = np.float64(-1)
     for reference in range(max(0, mean - REACH), min(255, mean + REACH) + 1):
         taken[:] = 0
-        for j in range(n):
-            at = min(SHAPE_WIDTH - 1, max(0, live[j] - reference + SHAPE_CENTRE))
-            for shape in range(SHAPES):
-                taken[shape] += exponents[live[j]] * lengths[at, shape]
+        for s in range(size):
+            if exponents[s] > 0:
+                row = min(SHAPE_WIDTH - 1, max(0, s - reference + SHAPE_CENTRE)) * SHAPES
+                times = np.float64(exponents[s])
+                for shape in range(SHAPES):
+                    poke(taken, shape, peek(taken, shape) + times * peek(flat, row + shape))
         for shape in range(SHAPES):
             if best < 0 or taken[shape] < best:
                 best = taken[shape]
-                chosen[0] = shape
-                chosen[1] = reference
+                spec[at] = shape
+                spec[at + 1] = reference
 
 
 @kernel
-def _summarise(histograms, exponent_bits, sign_bits, rest_bits, lengths, chosen):  # type: ignore[no-untyped-def]
-    """Shape, reference, and how often the sign is 0 and 1, into ``chosen`` (histograms, 4)."""
+def choose(histograms, exponent_bits, sign_bits, rest_bits, lengths, middles, specs, at):  # type: ignore[no-untyped-def]
+    """The priors of classes for their sampled ``histograms`` (classes, 256), into the bytes ``specs`` from ``at`` on.
+
+    ``lengths`` is ``shape_lengths()``, ``middles`` SIGN_MIDDLES.
+    """
+    size = 1 << exponent_bits
+    exponents = np.empty(size, np.int64)
+    taken = np.empty(SHAPES, np.float64)
     for k in range(len(histograms)):
-        exponents = np.zeros(1 << exponent_bits, np.int64)
+        exponents[:] = 0
+        zeros = ones = np.int64(0)
         for s in range(1 << (exponent_bits + sign_bits + rest_bits)):
             exponents[s >> (sign_bits + rest_bits)] += histograms[k, s]
-            chosen[k, 2 + ((s >> rest_bits) & ((1 << sign_bits) - 1))] += histograms[k, s]
+            if (s >> rest_bits) & 1:
+                ones += histograms[k, s]
+            else:
+                zeros += histograms[k, s]
         if exponent_bits:
-            _choose(exponents, lengths, chosen[k])
-
-
-def choose(histograms: NDArray[np.int64], fields: Fields) -> bytes:
-    """The priors of classes for their sampled ``histograms`` (classes, 256), as the bytes that go into the block."""
-    chosen = np.zeros((len(histograms), 4), np.int64)
-    _summarise(histograms, fields.exponent, fields.sign, fields.rest, _shape_lengths(), chosen)
-    out = bytearray()
-    for shape, reference, zeros, ones in chosen.tolist():
-        if fields.exponent:
-            out += bytes((shape, reference))
-        if fields.sign:
-            out.append(bisect(SIGN_MIDDLES, (ones << 16) // (zeros + ones) if zeros + ones else 1 << 15))
-    return bytes(out)
+            _choose_shape(exponents, size, lengths, taken, specs, at)
+            at += 2
+        if sign_bits:
+            share = (ones << 16) // (zeros + ones) if zeros + ones else np.int64(1 << 15)
+            level = 0
+            for middle in middles:
+                level += int(share >= middle)
+            specs[at] = level
+            at += 1
 
 
 @kernel
-def _fill(counts, specs, step, members, tokens, shapes, signs, exponent_bits, sign_bits, rest_bits):  # type: ignore[no-untyped-def]
-    """See ``fill``; a shape's mass is 2^SHAPE_BITS, a window's about 2^16 times its weight."""
+def exists(specs, at, windows, exponent_bits, sign_bits):  # type: ignore[no-untyped-def]
+    """Whether the bytes ``specs`` from ``at`` on name priors that exist."""
+    step = (2 if exponent_bits else 0) + sign_bits
+    for k in range(windows):
+        if exponent_bits and specs[at + k * step] >= SHAPES:
+            return False
+        if sign_bits and specs[at + k * step + step - 1] >= len(SIGN_LEVELS):
+            return False
+    return True
+
+
+@kernel
+def fill(counts, specs, at, members, tokens, shapes, signs, exponent_bits, sign_bits, rest_bits):  # type: ignore[no-untyped-def]
+    """Start each window's counts (windows, 257) at its prior, worth ``tokens`` tokens of ``members`` channels each.
+
+    ``specs`` holds the bytes that ``choose`` made, from ``at`` on. Exponents outside the shape's reach have no mass;
+    those below 0 or above the field are added to its ends. A shape's mass is 2^SHAPE_BITS, a window's about 2^16
+    times its weight. ``shapes`` is ``shapes()``, ``signs`` SIGNS.
+    """
+    step = (2 if exponent_bits else 0) + sign_bits
     size = 1 << exponent_bits
     placed = np.zeros(size, np.int64)
     for k in range(len(counts)):
+        spec = at + k * step
         weight = min(tokens * members[k], np.int64(1 << 20)) * (INCREMENT_START >> 16)
         placed[:] = 0 if exponent_bits else 1 << SHAPE_BITS
         if exponent_bits:
             for i in range(SHAPE_WIDTH):
-                at = i - SHAPE_CENTRE + np.int64(specs[k * step + 1])
-                placed[min(size - 1, max(0, at))] += shapes[np.int64(specs[k * step]), i]
+                e = i - SHAPE_CENTRE + np.int64(specs[spec + 1])
+                placed[min(size - 1, max(0, e))] += shapes[np.int64(specs[spec]), i]
         for e in range(size):
             if placed[e] == 0:
                 continue
             for sign in range(1 << sign_bits):
                 share = np.int64(1) << 16
                 if sign_bits:
-                    one = signs[np.int64(specs[k * step + step - 1])]
+                    one = signs[np.int64(specs[spec + step - 1])]
                     share = one if sign else share - one
                 mass = ((placed[e] * share) >> (SHAPE_BITS - 8)) >> (8 + rest_bits)
                 start = ((e << sign_bits) | sign) << rest_bits
                 for s in range(start, start + (1 << rest_bits)):
                     counts[k, s] = mass * weight
         counts[k, ESCAPE] = ESCAPE_MASS * weight
-
-
-def fill(counts: NDArray[np.int64], specs: bytes, fields: Fields, tokens: int, members: NDArray[np.int64]) -> None:
-    """Start each window's counts (windows, 257) at its prior, worth ``tokens`` tokens of ``members`` channels each.
-
-    ``specs`` holds ``fields.bytes_per_class`` bytes a window, as ``choose`` made them. Exponents outside the shape's
-    reach have no mass; those below 0 or above the field are added to its ends.
-    """
-    given = np.array(bytearray(specs), np.uint8)
-    _fill(
-        counts, given, fields.bytes_per_class, members, tokens, shapes(), _SIGNS, fields.exponent, fields.sign,
-        fields.rest,
-    )  # fmt: skip

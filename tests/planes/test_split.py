@@ -34,20 +34,26 @@ def arrays(draw):
     return dtype, draw(some.integers(8, 16)), draw(some.booleans()), values
 
 
+def join(cut, found, turn, dtype):
+    joined = np.full(len(cut.symbols[0]), 0xFF, dtype)
+    for number, (plane, symbols) in enumerate(zip(found, cut.symbols, strict=True)):
+        planes.lay(symbols, plane.shift, joined, number == 0, *(turn if number == len(found) - 1 else (0, 0)))
+    return joined
+
+
 @ALL
 @given(arrays())
 def test_cutting_is_the_twins_and_joining_its_inverse(case):
     dtype, bits, modelled, values = case
     turn = (dtype.exponent, dtype.mantissa)
-    joined = np.zeros(len(values), values.dtype)
-    for plane in planes_of(dtype, bits, modelled):
-        cut = np.empty(len(values), np.uint8)
-        planes.split(values, *turn, plane.shift, (1 << plane.width) - 1, cut)
-        assert cut.tolist() == [turned(x, dtype) >> plane.shift & ((1 << plane.width) - 1) for x in values.tolist()]
-        planes.lay(cut, plane.shift, joined)
-    if dtype.is_float:
-        planes.turn_back(joined, *turn)
-    assert np.array_equal(joined, values)
+    found = planes_of(dtype, bits, modelled)
+    live = values[: 1 + max(np.flatnonzero(values), default=-1)]  # one channel: a zero is a row of zeros
+    cut = planes.cut(values.reshape(1, -1, 1), *turn, found)
+    assert cut.tokens.tolist() == [len(live)]
+    for plane, symbols in zip(found, cut.symbols, strict=True):
+        mask = (1 << plane.width) - 1
+        assert symbols.tolist() == [turned(x, dtype) >> plane.shift & mask for x in live.tolist()]
+    assert np.array_equal(join(cut, found, turn, live.dtype), live)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
@@ -59,13 +65,9 @@ def test_special_values_survive(dtype):
     patterns = edges + [x | 1 << (dtype.bits - 1) for x in edges]
     values = np.arange(1 << dtype.bits) if dtype.bits <= 16 else np.array(patterns, np.uint64)
     values = values.astype(f"<u{dtype.container_bytes}")
-    joined = np.zeros_like(values)
-    for plane in planes_of(dtype, default_symbol_bits(dtype), True):
-        cut = np.empty(len(values), np.uint8)
-        planes.split(values, dtype.exponent, dtype.mantissa, plane.shift, (1 << plane.width) - 1, cut)
-        planes.lay(cut, plane.shift, joined)
-    planes.turn_back(joined, dtype.exponent, dtype.mantissa)
-    assert np.array_equal(joined, values)
+    found, turn = planes_of(dtype, default_symbol_bits(dtype), True), (dtype.exponent, dtype.mantissa)
+    cut = planes.cut(values.reshape(1, 1, -1), *turn, found)
+    assert np.array_equal(join(cut, found, turn, values.dtype), values)
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda d: d.name)
@@ -114,12 +116,24 @@ def test_packing_is_the_twins(width, values):
 
 @ALL
 @given(some.data())
-def test_trailing_zero_rows_are_counted_by_stream(data):
+def test_last_rows_of_zeros_are_left_out_by_stream(data):
     streams, tokens, channels = (data.draw(some.integers(1, 4)) for _ in range(3))
     flat = data.draw(some.lists(some.sampled_from([0, 0, 0, 0, 0x8000]), min_size=64, max_size=64))
     values = np.array(flat, np.uint16)[: streams * tokens * channels].reshape(streams, tokens, channels)
-    out = np.zeros(streams, np.int64)
-    planes.trailing_zero_rows(values.reshape(-1), streams, tokens, channels, out)
-    for stream, found in zip(values, out.tolist(), strict=True):
-        live = [t for t in range(tokens) if stream[t].any()]
-        assert found == tokens - 1 - max(live, default=-1)
+    found = planes_of(DTYPES["U16"], 8, True)
+    cut = planes.cut(values, 0, 0, found)
+    kept = [1 + max((t for t in range(tokens) if stream[t].any()), default=-1) for stream in values]
+    assert cut.tokens.tolist() == kept
+    rest = np.concatenate([stream[:count].reshape(-1) for stream, count in zip(values, kept, strict=True)])
+    assert np.array_equal(join(cut, found, (0, 0), values.dtype), rest)
+
+
+@pytest.mark.parametrize("symbols", [[], [7], [7] * 40, [7, 7, 8, 7], [7] * 63 + [6]])
+def test_what_is_constant_and_what_a_sample_takes(symbols):
+    values = np.array(symbols, np.uint8).reshape(1, 1, -1)
+    cut = planes.cut(values, 0, 0, planes_of(DTYPES["U8"], 8, True))
+    assert cut.constant == [len(set(symbols)) <= 1]
+    assert cut.sampled == [len(symbols)]
+    share = np.bincount(symbols or [0]) / max(1, len(symbols))
+    bits = -sum(p * np.log2(p) for p in share if p) * len(symbols)
+    assert cut.bits[0] / 256 == pytest.approx(bits, abs=0.01 * max(1, len(symbols)))

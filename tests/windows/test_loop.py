@@ -28,7 +28,7 @@ def opened(symbols, tokens, channels, fields=BF16, classes=4, **values):
     parameters = Parameters().of(**values)
     make = [PlaneModel(len(tokens), channels, classes, fields, parameters) for _ in range(2)]
     opening = make[0].open(symbols, np.array(tokens))
-    assert len(opening) == make[0].opening_size()
+    assert len(opening) == make[0].opening.size
     make[1].reopen(opening, "test")
     return make
 
@@ -177,7 +177,7 @@ def test_the_size_is_near_the_entropy_of_a_stationary_source(width):
     entropy = -sum(q * math.log2(q) for q in p if q) * len(symbols) / 8
     options = {"sampling": 0, "classes": 1, "table_bits": 14, "fields": BYTES, "prior_weight": 1}
     encoder, coded = round_trip(symbols, [4096], 64, **options)
-    assert coded.size + encoder.opening_size() <= entropy * 1.01 + 200
+    assert coded.size + encoder.opening.size <= entropy * 1.01 + 200
     assert coded.size >= entropy * 0.99
 
 

@@ -113,5 +113,5 @@ def test_a_later_versions_parameters_are_unsupported():
 
 
 def test_the_vector_is_what_the_loop_reads():
-    vector = Parameters().of(alpha=0.5, beta=0.5, theta_low=0.25, n_update=9, drift=2, table_bits=13).vector()
+    vector = Parameters().of(alpha=0.5, beta=0.5, theta_low=0.25, n_update=9, drift=2, table_bits=13).vector
     assert vector.tolist() == [131072, 32768, 16384, 0, 9, 0, 512, 64, 3, 13]

@@ -10,12 +10,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from kvzip.errors import ContainerError
+from kvzip.windows import prior
 from kvzip.windows.lengths import code_lengths
 from kvzip.windows.model import PlaneModel
 from kvzip.windows.parameters import Parameters
-from kvzip.windows.prior import REACH, SHAPE_CENTRE, SHAPES, SIGN_LEVELS, Fields, choose, fill, shapes
+from kvzip.windows.prior import REACH, SHAPE_CENTRE, SHAPES, SIGN_LEVELS, Fields, shapes
 
 KINDS = [Fields(8, 0, 0), Fields(4, 1, 3), Fields(5, 1, 2), Fields(0, 1, 0), Fields(0, 0, 8), Fields(5, 1, 0)]
+
+
+def parts(fields):
+    return fields.exponent, fields.sign, fields.rest
+
+
+def choose(histograms, fields):
+    specs = np.zeros(2 + len(histograms) * fields.bytes_per_class, np.uint8)
+    prior.choose(histograms, *parts(fields), prior.shape_lengths(), prior.SIGN_MIDDLES, specs, 2)
+    assert not specs[:2].any()
+    return specs[2:].tobytes()
+
+
+def fill(counts, specs, fields, tokens, members):
+    given = np.frombuffer(b"\xff" + specs, np.uint8).copy()
+    assert prior.exists(given, 1, len(counts), fields.exponent, fields.sign)
+    prior.fill(counts, given, 1, members, tokens, shapes(), prior.SIGNS, *parts(fields))
 
 
 def slow_choose(histogram, fields):
@@ -121,10 +139,10 @@ def test_gaussians_are_met_well(sigma):
 def test_a_prior_that_does_not_exist_is_damage(wrong):
     model = PlaneModel(1, 4, 1, KINDS[0], Parameters())
     with pytest.raises(ContainerError, match="prior"):
-        model.reopen(wrong, "test")
+        model.reopen(np.frombuffer(wrong, np.uint8).copy(), "test")
 
 
 def test_a_sign_level_that_does_not_exist_is_damage():
     model = PlaneModel(1, 4, 1, KINDS[3], Parameters())
     with pytest.raises(ContainerError, match="prior"):
-        model.reopen(b"\x10", "test")
+        model.reopen(np.array([0x10], np.uint8), "test")
