@@ -24,18 +24,16 @@ from numpy.typing import NDArray
 from kvzip.blocks.tally import Tally
 from kvzip.coder.rans import MAX_LANES_LOG2, lanes_log2
 from kvzip.errors import UnsupportedError
-from kvzip.planes.split import SAMPLE, Cut, Plane, count_sample, cut, lay, pack, planes_of, unpack
+from kvzip.planes.split import Cut, Plane, cut, lay, pack, planes_of, promise, unpack
 from kvzip.streams.extent import Extent
 from kvzip.streams.plan import Block
 from kvzip.windows import triggers
-from kvzip.windows.lengths import LOG2_FRACTION, entropy
 from kvzip.windows.model import Bytes, Coded, PlaneModel
 from kvzip.windows.parameters import Parameters
 from kvzip.wire import Cursor, put_varint
 
 RAW, CONSTANT, CONTINUED, FRESH = range(4)
 TOKENS_PER_CLASS = 16  # a block's streams get one class of channels per so many tokens, at most
-RUN = 32  # neighbours that are looked at together: a line of the cache
 WORTH, WORTH_MODELLED = 248, 253  # in 1/256 of a plane's width: what its sampled entropy must stay below
 EMPTY = np.zeros(0, np.uint8)
 
@@ -104,14 +102,7 @@ class Planar:
 
     def promised(self, values: NDArray[Any]) -> int:
         """About the bytes that ``values`` would take: what a sample's planes have for order-0 entropy."""
-        flat = values.reshape(-1)
-        stride = max(RUN, RUN * len(flat) // SAMPLE) | 1
-        bits = 0.0
-        for plane in self.planes:
-            counts = np.zeros(256, np.int64)
-            count = count_sample(flat, RUN, stride, *self.turn, plane.shift, (1 << plane.width) - 1, counts)
-            bits += min(float(plane.width), int(entropy(counts, LOG2_FRACTION)) / max(1, count) / 256)
-        return int(bits * len(flat) / 8)
+        return int(promise(values.reshape(-1), *self.turn, self.planes) * values.size / 8)
 
     # -- parts of encode
 

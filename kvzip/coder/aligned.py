@@ -36,6 +36,6 @@ def _at_line(make: Any, shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any
     count = shape if isinstance(shape, int) else prod(shape)
     size = count * np.dtype(dtype).itemsize
     raw = make(size + LINE, np.uint8)
-    skip = -raw.ctypes.data % LINE
+    skip = -raw.__array_interface__["data"][0] % LINE
     array: NDArray[Any] = raw[skip : skip + size].view(dtype)
     return array if isinstance(shape, int) else array.reshape(shape)

@@ -31,6 +31,7 @@ from kvzip.windows.lengths import LOG2_FRACTION, entropy
 from kvzip.windows.prior import Fields
 
 SAMPLE = 4096  # symbols looked at to decide whether a plane could pay
+RUN = 32  # neighbours that are looked at together: a line of the cache
 
 
 @dataclass(frozen=True)
@@ -261,18 +262,26 @@ def cut(values: NDArray[Any], exponent: int, mantissa: int, planes: tuple[Plane,
 
 
 @borrowing
-def count_sample(values, run, stride, exponent, mantissa, shift, mask, counts):  # type: ignore[no-untyped-def]
-    """Count the symbols of a plane in runs of flat ``values``, one begun every ``stride``; how many there were."""
-    total = np.int64(0)
-    for start in range(0, len(values), stride):
-        stop = min(start + run, len(values))
-        total += stop - start
-        for i in range(start, stop):
-            s = np.int64(
-                (turned(np.uint64(peek(values, i)), exponent, mantissa) >> np.uint64(shift)) & np.uint64(mask)
-            )
-            poke(counts, s, peek(counts, s) + 1)
-    return total
+def _promise(values, exponent, mantissa, cuts, fraction, room):  # type: ignore[no-untyped-def]
+    stride = max(np.int64(RUN), RUN * len(values) // SAMPLE) | 1
+    bits = np.float64(0)
+    for p in range(len(cuts)):
+        shift, mask = np.uint64(cuts[p, 0]), (np.uint64(1) << np.uint64(cuts[p, 1])) - np.uint64(1)
+        room[:] = 0
+        count = np.int64(0)
+        for start in range(0, len(values), stride):
+            stop = min(start + RUN, len(values))
+            count += stop - start
+            for i in range(start, stop):
+                s = np.int64((turned(np.uint64(peek(values, i)), exponent, mantissa) >> shift) & mask)
+                poke(room, s, peek(room, s) + 1)
+        bits += min(np.float64(cuts[p, 1]), entropy(room, fraction) / max(np.int64(1), count) / 256)
+    return bits
+
+
+def promise(values: NDArray[Any], exponent: int, mantissa: int, planes: tuple[Plane, ...]) -> float:
+    """About the bits that each of flat ``values`` takes in planes: what a sample of theirs has for order-0 entropy."""
+    return float(_promise(values, exponent, mantissa, _cuts(planes), LOG2_FRACTION, np.empty(256, np.int64)))
 
 
 def _layer(lanes: bool) -> Any:

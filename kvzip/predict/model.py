@@ -242,19 +242,18 @@ def scales_of(values: NDArray[Any], grid: Grid, draft: Floats | None = None) -> 
     of what is left of them without it."""
     head = np.ascontiguousarray(values[:, :SCALE_ROWS])
     drafted = NO_DRAFT.reshape(0, 0, 0) if draft is None else np.ascontiguousarray(draft[:, :SCALE_ROWS])
-    squares = np.zeros((len(head), 2), np.float64)
-    mean_squares(head, number_table(grid), drafted, squares)
-    logs = np.log2(np.maximum(squares, 2.0**-99))
-    clipped: NDArray[np.int8] = np.clip(np.round(logs), -99, 119).astype(np.int8)
-    return clipped
+    logs = np.empty((len(head), 2), np.int8)
+    _scales(head, number_table(grid), drafted, logs)
+    return logs
 
 
 @kernel
-def mean_squares(values, numbers, draft, out):  # type: ignore[no-untyped-def]
-    """The mean square of each stream's first row of (streams, rows, channels), and half that of the differences
-    between its rows, into ``out`` (streams, 2); ``numbers`` by bit pattern, less ``draft`` if there is any."""
+def _scales(values, numbers, draft, out):  # type: ignore[no-untyped-def]
+    """``scales_of`` by the ``numbers`` of bit patterns, less ``draft`` if there is any, into ``out``."""
     streams, rows, channels = values.shape
     for s in range(streams):
+        first = np.float64(0)
+        changes = np.float64(0)
         for c in range(channels):
             last = np.float64(0)
             for t in range(rows):
@@ -262,12 +261,19 @@ def mean_squares(values, numbers, draft, out):  # type: ignore[no-untyped-def]
                 if draft.size:
                     x -= np.float64(draft[s, t, c])
                 if t == 0:
-                    out[s, 0] += x * x
+                    first += x * x
                 else:
-                    out[s, 1] += (x - last) * (x - last)
+                    changes += (x - last) * (x - last)
                 last = x
-        out[s, 0] /= channels
-        out[s, 1] = out[s, 1] / (2 * channels * (rows - 1)) if rows > 1 else out[s, 0]
+        first /= channels
+        out[s, 0] = _log(first)
+        out[s, 1] = _log(changes / (2 * channels * (rows - 1)) if rows > 1 else first)
+
+
+@kernel
+def _log(square):  # type: ignore[no-untyped-def]
+    """log2 of a mean square to the nearest whole number from -99 to 119."""
+    return np.int8(min(119.0, max(-99.0, np.round(np.log2(max(square, 2.0**-99))))))
 
 
 def numbers_of(values: NDArray[Any], grid: Grid) -> NDArray[np.float32]:
