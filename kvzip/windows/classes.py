@@ -20,29 +20,25 @@ SAMPLE_TOKENS = 128  # at least, and below twice as many
 
 @kernel
 def histogram(symbols, begin, tokens, channels, stride):  # type: ignore[no-untyped-def]
-    """Every ``stride``-th token's symbols per channel: counts (channels, n) int32 and the n symbols that occur."""
-    counts = np.zeros((channels, 256), np.int32)
-    flat = counts.reshape(-1)
+    """Every ``stride``-th token's symbols, below 256 tokens: counts (n, channels) int32 of the n symbols that occur,
+    and those."""
+    counts = np.zeros(channels << 8, np.uint8)
     for t in range(0, tokens, stride):
         row = begin + t * channels
         for c in range(channels):
             s = (c << 8) + np.int64(peek(symbols, row + c))
-            poke(flat, s, peek(flat, s) + 1)
-    totals = np.zeros(256, np.int32)
+            poke(counts, s, peek(counts, s) + np.uint8(1))
+    occurs = np.zeros(256, np.uint8)
     for c in range(channels):
         for s in range(256):
-            poke(totals, s, peek(totals, s) + peek(flat, (c << 8) + s))
-    alphabet = np.zeros(256, np.int64)
-    n = 0
-    for s in range(256):
-        if totals[s] > 0:
-            alphabet[n] = s
-            n += 1
-    dense = np.zeros((channels, n), np.int32)
-    for c in range(channels):
-        for j in range(n):
-            dense[c, j] = counts[c, alphabet[j]]
-    return dense, alphabet[:n]
+            poke(occurs, s, peek(occurs, s) | peek(counts, (c << 8) + s))
+    alphabet = np.flatnonzero(occurs)
+    dense = np.empty((len(alphabet), channels), np.int32)
+    flat = dense.reshape(-1)
+    for j in range(len(alphabet)):
+        for c in range(channels):
+            poke(flat, j * channels + c, peek(counts, (c << 8) + alphabet[j]))
+    return dense, alphabet
 
 
 @kernel
@@ -50,13 +46,13 @@ def start(counts, alphabet, classes, labels):  # type: ignore[no-untyped-def]
     """Label the channels in equal shares, in the order of their mean symbol (in 1/256)."""
     channels = len(labels)
     mean = np.zeros(channels, np.int64)
+    total = np.zeros(channels, np.int64)
+    for j in range(len(alphabet)):
+        for c in range(channels):
+            total[c] += counts[j, c]
+            mean[c] += counts[j, c] * alphabet[j]
     for c in range(channels):
-        total = np.int64(0)
-        weighted = np.int64(0)
-        for j in range(len(alphabet)):
-            total += counts[c, j]
-            weighted += counts[c, j] * alphabet[j]
-        mean[c] = (weighted << 8) // max(np.int64(1), total)
+        mean[c] = (mean[c] << 8) // max(np.int64(1), total[c])
     for c in range(channels):
         rank = np.int64(0)
         for d in range(channels):
@@ -65,45 +61,42 @@ def start(counts, alphabet, classes, labels):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def measure(counts, labels, classes, fraction, lengths):  # type: ignore[no-untyped-def]
-    """Code length in 1/256 bit of each symbol in each class, of counts of 16 for each occurrence and 1 for none."""
-    n = counts.shape[1]
+def measure(mass, fraction, lengths):  # type: ignore[no-untyped-def]
+    """Code length in 1/256 bit of each symbol in each class, of counts of 16 for each occurrence and 1 for none;
+    ``mass`` (classes, n) says how often it occurs."""
+    classes, n = mass.shape
     for k in range(classes):
+        total = np.int64(n)
         for j in range(n):
-            lengths[k, j] = 1
-    for c in range(len(labels)):
-        k = np.int64(labels[c])
-        for j in range(n):
-            lengths[k, j] += counts[c, j] << 4
-    for k in range(classes):
-        total = np.int64(0)
-        for j in range(n):
-            total += lengths[k, j]
+            total += mass[k, j] << 4
         whole = log2_of(total, fraction)
         for j in range(n):
-            lengths[k, j] = whole - log2_of(np.int64(lengths[k, j]), fraction)
+            lengths[k, j] = whole - log2_of(np.int64(1) + (mass[k, j] << 4), fraction)
 
 
 @kernel
-def assign(counts, classes, lengths, labels):  # type: ignore[no-untyped-def]
-    """Give each channel the class in which it takes the fewest bits; return how many moved."""
-    n = counts.shape[1]
-    flat_counts = counts.reshape(-1)
-    flat_lengths = lengths.reshape(-1)
+def assign(counts, lengths, labels, mass, cost, least, best):  # type: ignore[no-untyped-def]
+    """Give each channel the class in which it takes the fewest bits; return how many moved, with their ``mass``."""
+    n, channels = counts.shape
+    flat = counts.reshape(-1)
+    for k in range(len(lengths)):
+        cost[:] = 0
+        for j in range(n):
+            length = np.int32(lengths[k, j])
+            for c in range(channels):  # below 256 tokens' worth of lengths below 2^13: 32 bits hold the sum
+                poke(cost, c, np.int32(peek(cost, c) + np.int32(length * peek(flat, j * channels + c))))
+        for c in range(channels):
+            if k == 0 or cost[c] < least[c]:
+                least[c] = cost[c]
+                best[c] = k
     moved = 0
-    for c in range(len(labels)):
-        best = np.int64(-1)
-        chosen = np.int64(0)
-        for k in range(classes):
-            length = np.int32(0)  # below 256 tokens' worth of lengths below 2^13: 32 bits hold it, and vectorise
+    for c in range(channels):
+        if labels[c] != best[c]:
+            moved += 1
             for j in range(n):
-                term = np.int32(peek(flat_counts, c * n + j) * peek(flat_lengths, k * n + j))
-                length = np.int32(length + term)
-            if best < 0 or length < best:
-                best = np.int64(length)
-                chosen = np.int64(k)
-        moved += int(labels[c] != chosen)
-        labels[c] = chosen
+                mass[labels[c], j] -= counts[j, c]
+                mass[best[c], j] += counts[j, c]
+            labels[c] = best[c]
     return moved
 
 
@@ -115,13 +108,20 @@ def classify(symbols, begin, tokens, channels, classes, fraction, labels, by_cla
     ``symbols`` is flat, the stream's ``tokens * channels`` begin at ``begin``; ``fraction`` is LOG2_FRACTION.
     """
     counts, alphabet = histogram(symbols, begin, tokens, channels, max(np.int64(1), tokens // SAMPLE_TOKENS))
+    n = len(alphabet)
     if classes > 1:
-        lengths = np.zeros((classes, len(alphabet)), np.int32)
         start(counts, alphabet, classes, labels)
+    mass = np.zeros((classes, n), np.int64)
+    for j in range(n):
+        for c in range(channels):
+            mass[labels[c], j] += counts[j, c]
+    if classes > 1:
+        lengths = np.empty((classes, n), np.int64)
+        cost, least, best = np.empty(channels, np.int32), np.empty(channels, np.int32), np.empty(channels, np.uint8)
         for _ in range(ROUNDS):
-            measure(counts, labels, classes, fraction, lengths)
-            if assign(counts, classes, lengths, labels) == 0:
+            measure(mass, fraction, lengths)
+            if assign(counts, lengths, labels, mass, cost, least, best) == 0:
                 break
-    for c in range(channels):
-        for j in range(len(alphabet)):
-            by_class[labels[c], alphabet[j]] += counts[c, j]
+    for k in range(classes):
+        for j in range(n):
+            by_class[k, alphabet[j]] = mass[k, j]
