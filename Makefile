@@ -29,6 +29,7 @@ check: $(BIN)/kvzip
 bench: $(BIN)/kvzip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
 	$(BIN)/python benchmarks/run.py --json docs/benchmarks.json
+	$(BIN)/python benchmarks/scaling.py --json docs/scaling.json
 	$(BIN)/python benchmarks/publish.py
 
 format: $(BIN)/kvzip

@@ -78,9 +78,11 @@ def run_rounds(
 
 
 def _warm_up(dump: Dump, unit: Unit, folder: Path) -> None:
-    small = warm_up_dump(dump) if unit.codec.slow else dump
-    in_memory(small, unit)
-    _file_to_file(small, unit, folder)
+    if unit.codec.slow:
+        in_memory(warm_up_dump(dump), unit)
+        return
+    in_memory(dump, unit)
+    _file_to_file(dump, unit, folder)
 
 
 def _copies(dump: Dump, target: bytearray, folder: Path) -> dict[str, float]:
