@@ -27,6 +27,7 @@ def record(dump: Dump, unit: Unit) -> dict[str, Any]:
         "rounds": len(unit.seconds.get("in", ())),
         "bits": unit.bits,
         "rates": {what: spread(size, times) for what, times in unit.seconds.items()},
+        "file / memory": unit.shares(),
         "peaks": unit.peaks,
     }
 
@@ -73,9 +74,7 @@ def _rate(each: dict[str, Any] | None, what: str) -> str:
 
 
 def _share(each: dict[str, Any], way: str) -> str:
-    """Return the rate from file to file over the one from memory to memory."""
-    rates = each["rates"]
-    return f"{rates[f'file {way}']['median'] / rates[way]['median']:.2f}" if f"file {way}" in rates else ""
+    return number(each.get("file / memory", {}).get(way), 2)
 
 
 def markdown(result: dict[str, Any]) -> str:

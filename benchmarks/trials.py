@@ -1,9 +1,9 @@
 """Time codecs on one dump: units take turns, every result is compared with the dump bit for bit.
 
-A unit is one codec at one number of threads. A round runs every unit once in memory and once file to file
-(A B C A B C), so noise of the machine hits all alike. Before the rounds each unit runs once unmeasured: Numba
-compiles there. Slow codecs are warmed up on a small dump instead, and run in the first rounds only: their calls are
-long enough to even out noise.
+A unit is one codec at one number of threads. A round runs every unit once in memory and at once file to file
+(A B C A B C), so noise of the machine hits all alike, and both ways of one unit most alike. Before the rounds each
+unit runs once unmeasured: Numba compiles there. Slow codecs are warmed up on a small dump instead, and run in the
+first rounds only: their calls are long enough to even out noise.
 """
 
 from __future__ import annotations
@@ -38,6 +38,14 @@ class Unit:
     peaks: dict[str, int] = field(default_factory=dict)
     bits: dict[str, float] = field(default_factory=dict)
 
+    def shares(self) -> dict[str, float]:
+        """Return the rate from file to file over the one in memory, median of the rounds, by way."""
+        pairs = {
+            way: zip(self.seconds.get(way, ()), self.seconds.get(f"file {way}", ()), strict=True) for way in WAYS
+        }
+        found = {way: [memory / file for memory, file in each] for way, each in pairs.items()}
+        return {way: statistics.median(each) for way, each in found.items() if each}
+
     def add(self, what: str, seconds: float) -> None:
         """Keep one measured time under its name."""
         self.seconds.setdefault(what, []).append(seconds)
@@ -67,11 +75,11 @@ def run_rounds(
         say(f"{dump.name}: round {number} of {max(repeat, slow_repeat)}")
         for what, seconds in _copies(dump, target, folder).items():
             copies.setdefault(what, []).append(seconds)
-        taking_part = [unit for unit in units if number <= (slow_repeat if unit.codec.slow else repeat)]
-        for unit in taking_part:
+        for unit in units:
+            if number > (slow_repeat if unit.codec.slow else repeat):
+                continue
             for what, seconds in zip(WAYS, in_memory(dump, unit), strict=True):
                 unit.add(what, seconds)
-        for unit in taking_part:
             for what, seconds in _file_to_file(dump, unit, folder).items():
                 unit.add(what, seconds)
     return copies
