@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -25,6 +26,10 @@ class Box:
         height = min(self.bottom, other.bottom) - max(self.top, other.top)
         return max(0.0, width) * max(0.0, height)
 
+    def distance(self, x: float, y: float) -> float:
+        """Return how far a point is from the rectangle."""
+        return math.hypot(max(self.left - x, 0, x - self.right), max(self.top - y, 0, y - self.bottom))
+
     def outside(self, frame: Box) -> float:
         """Return the area that lies outside a frame."""
         return (self.right - self.left) * (self.bottom - self.top) - self.overlap(frame)
@@ -41,24 +46,23 @@ class Label:
 
 
 class Labels:
-    """The labels of one panel; points and lines that they must not cover are told first."""
+    """The labels of one panel, with all the points that they are of and the places that they must not cover."""
 
-    def __init__(self, frame: Box) -> None:
+    def __init__(self, frame: Box, points: list[tuple[float, float]], free: Iterable[tuple[float, float]]) -> None:
         self._frame = frame
-        self._taken: list[Box] = []
-
-    def keep_free(self, places: Iterable[tuple[float, float]], size: float) -> None:
-        """Keep labels off squares around some places."""
-        self._taken += [Box(x - size, y - size, x + size, y + size) for x, y in places]
+        self._points = points
+        self._taken = [_around(place, 4) for place in points] + [_around(place, 1) for place in free]
 
     def place(self, x: float, y: float, text: str) -> Label:
         """Return the nearest free place beside a point, or the least bad one."""
-        best = min(self._candidates(x, y, text), key=lambda found: self._cost(found[1]))
+        best = min(self._candidates(x, y, text), key=lambda found: self._cost(found[1], x, y))
         self._taken.append(best[1])
         return best[0]
 
-    def _cost(self, box: Box) -> float:
-        return 10 * box.outside(self._frame) + sum(box.overlap(other) for other in self._taken)
+    def _cost(self, box: Box, x: float, y: float) -> float:
+        own = box.distance(x, y)
+        mistaken = sum(box.distance(*point) < own for point in self._points)  # nearer to another's point
+        return 10 * box.outside(self._frame) + sum(box.overlap(other) for other in self._taken) + 50 * mistaken
 
     def _candidates(self, x: float, y: float, text: str) -> Iterator[tuple[Label, Box]]:
         width = LETTER * len(text)
@@ -69,3 +73,7 @@ class Labels:
                 left = {"start": at, "middle": at - width / 2, "end": at - width}[anchor]
                 box = Box(left, middle - LINE / 2, left + width, middle + LINE / 2)
                 yield Label(at, middle + 4, anchor, ring > RINGS[1]), box
+
+
+def _around(place: tuple[float, float], size: float) -> Box:
+    return Box(place[0] - size, place[1] - size, place[0] + size, place[1] + size)

@@ -78,9 +78,9 @@ def _panel(
     line = [(x(rate), y(ratio)) for rate, ratio, _ in ours]
     joined = " ".join(f"{across:.1f},{down:.1f}" for across, down in line)
     parts.append(f'<polyline points="{joined}" fill="none" stroke="{OURS}" stroke-width="1.5"/>')
-    labels = Labels(Box(left, TOP, left + PANEL, bottom))
-    labels.keep_free(line + [(x(rate), y(ratio)) for rate, ratio, _ in others], 4)
-    labels.keep_free(_along(line), 1)
+    every = line + [(x(rate), y(ratio)) for rate, ratio, _ in others]
+    labels = Labels(Box(left, TOP, left + PANEL, bottom), every, _along(line))
+    others = sorted(others, key=lambda point: (-len(point[2]), point[2]))  # long labels fit in few places
     for points, colour, weight in (
         (ours, OURS, "bold"),
         (sorted(others, key=lambda each: -each[1]), OTHERS, "normal"),
