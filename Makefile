@@ -27,8 +27,9 @@ check: $(BIN)/kvzip
 	$(BIN)/python -m pytest --durations=10
 
 bench: $(BIN)/kvzip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python benchmarks/run.py --json docs/benchmarks.json
+	$(BIN)/python benchmarks/scaling.py --json docs/scaling.json
 	$(BIN)/python benchmarks/publish.py
 
 format: $(BIN)/kvzip

@@ -10,11 +10,12 @@ import struct
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
 FIXTURES = ROOT / "fixtures"
-DEFAULT = ("prose_bf16", "chat_bf16", "code_bf16_t1024", "chat_fp8")
+DEFAULT = ("chat_bf16", "prose_bf16", "chat_fp8")
 WIDTHS = {"BF16": 2, "F16": 2, "I16": 2, "U16": 2, "F32": 4, "I32": 4, "U32": 4}
 
 
@@ -38,17 +39,22 @@ def read_dump(path: Path) -> Dump:
     return Dump(path, data, dtype_of(data, path))
 
 
+def read_header(data: bytes) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Return where the data section of a safetensors file begins, and its tensors: name -> header entry."""
+    (size,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    return 8 + size, header
+
+
 def dtype_of(data: bytes, path: Path) -> str:
     """Return the dtype of most bytes of a safetensors file."""
     if len(data) < 8:
         raise SystemExit(f"not a safetensors file: {path}; give --dumps files that safetensors wrote")
-    (size,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8 : 8 + size])
     held: Counter[str] = Counter()
-    for name, entry in header.items():
-        if name != "__metadata__":
-            start, stop = entry["data_offsets"]
-            held[entry["dtype"]] += stop - start
+    for entry in read_header(data)[1].values():
+        start, stop = entry["data_offsets"]
+        held[entry["dtype"]] += stop - start
     return held.most_common(1)[0][0] if held else "U8"
 
 

@@ -6,10 +6,12 @@ lie between black and white, so that the picture can be read on light and on dar
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
 
+from labels import Box, Labels
 from report import at_threads, greatest_threads
 
 WIDTH, HEIGHT = 860, 430
@@ -32,11 +34,13 @@ def ratio_speed(dump: dict[str, Any]) -> str:
     high = math.ceil(10 * max(each["ratio"] for each in measured) + 0.2) / 10
     rates = [each["rates"][way]["median"] for each in measured for way in ("in", "out")]
     span = min(rates) / 1.4, max(rates) * 1.7
-    title = f"{dump['name']}, {dump['bytes'] / 1e6:.0f} MB of {dump['dtype']}, {threads} threads"
+    title = (
+        f"{dump['name']}, {dump['bytes'] / 1e6:.0f} MB of {dump['dtype']}, {threads} threads; blue: kvzip -1 to -9"
+    )
     parts = [_text(WIDTH / 2, 18, title, "middle", weight="bold")]
     for number, (way, label) in enumerate((("in", "compress"), ("out", "decompress"))):
         left = LEFT + number * (PANEL + GAP)
-        ours = [_point(each, way, str(each["level"])) for each in measured if each["level"]]
+        ours = [_point(each, way, f"-{each['level']}") for each in measured if each["level"]]
         others = [_point(each, way, each["codec"]) for each in measured if not each["level"]]
         parts += _panel(left, label, span, (low, high), ours, others)
     body = "\n".join(parts)
@@ -71,23 +75,32 @@ def _panel(
     parts = [_text(left + PANEL / 2, 36, label, "middle")]
     parts += _axes(left, x, y, rates, ratios)
     ours = sorted(ours, key=lambda point: point[1])
-    joined = " ".join(f"{x(rate):.1f},{y(ratio):.1f}" for rate, ratio, _ in ours)
+    line = [(x(rate), y(ratio)) for rate, ratio, _ in ours]
+    joined = " ".join(f"{across:.1f},{down:.1f}" for across, down in line)
     parts.append(f'<polyline points="{joined}" fill="none" stroke="{OURS}" stroke-width="1.5"/>')
-    for rate, ratio, name in ours:
-        parts.append(_dot(x(rate), y(ratio), OURS))
-        parts.append(_text(x(rate) + 7, y(ratio) - 5, name, "start", OURS, "bold"))
-    if ours:
-        parts.append(_text(x(ours[-1][0]) - 4, y(ours[-1][1]) + 20, "kvzip", "start", OURS))
-    taken: list[tuple[float, float]] = []
-    for rate, ratio, name in sorted(others, key=lambda point: -point[1]):
-        parts.append(_dot(x(rate), y(ratio), OTHERS))
-        at, anchor = (x(rate) - 8, "end") if x(rate) > left + 0.6 * PANEL else (x(rate) + 8, "start")
-        down = y(ratio) + 4
-        while any(abs(down - y_) < 12 and abs(at - x_) < 90 for x_, y_ in taken):
-            down += 12
-        taken.append((at, down))
-        parts.append(_text(at, down, name, anchor, OTHERS))
+    every = line + [(x(rate), y(ratio)) for rate, ratio, _ in others]
+    labels = Labels(Box(left, TOP, left + PANEL, bottom), every, _along(line))
+    others = sorted(others, key=lambda point: (-len(point[2]), point[2]))  # long labels fit in few places
+    for points, colour, weight in (
+        (ours, OURS, "bold"),
+        (sorted(others, key=lambda each: -each[1]), OTHERS, "normal"),
+    ):
+        for rate, ratio, name in points:
+            parts.append(_dot(x(rate), y(ratio), colour))
+            place = labels.place(x(rate), y(ratio), name)
+            if place.led:
+                parts.append(_line(x(rate), y(ratio), place.x, place.y - 4, colour))
+            parts.append(_text(place.x, place.y, name, place.anchor, colour, weight))
     return parts
+
+
+def _along(line: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return places along a line of points, eight a stretch."""
+    return [
+        (x1 + (x2 - x1) * eighth / 8, y1 + (y2 - y1) * eighth / 8)
+        for (x1, y1), (x2, y2) in itertools.pairwise(line)
+        for eighth in range(1, 8)
+    ]
 
 
 def _axes(left: float, x: Place, y: Place, rates: tuple[float, float], ratios: tuple[float, float]) -> list[str]:
@@ -109,8 +122,8 @@ def _axes(left: float, x: Place, y: Place, rates: tuple[float, float], ratios: t
     return parts
 
 
-def _line(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{GRID}"/>'
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str = GRID) -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
 
 
 def _dot(x: float, y: float, colour: str) -> str:

@@ -1,6 +1,7 @@
-"""Render measured results: JSON records, a markdown table for each dump, the same as plain text, README's table.
+"""Render measured results: JSON records, tables as markdown and as plain text, README's table.
 
-Knows nothing of how things are measured. Records are plain dictionaries with the keys of ``record``.
+Knows nothing of how things are measured. Records are plain dictionaries with the keys of ``record``; what one lacks
+is left blank.
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dumps import Dump
-from trials import Unit, spread
-
-RATES = (("in", "in"), ("out", "out"), ("file in", "file in"), ("file out", "file out"))
+from tables import Table, as_markdown, as_text, number, spread_of
+from trials import WAYS, Unit, spread
 
 
 def record(dump: Dump, unit: Unit) -> dict[str, Any]:
@@ -27,81 +27,90 @@ def record(dump: Dump, unit: Unit) -> dict[str, Any]:
         "rounds": len(unit.seconds.get("in", ())),
         "bits": unit.bits,
         "rates": {what: spread(size, times) for what, times in unit.seconds.items()},
-        "first": unit.first,
+        "file / memory": unit.shares(),
         "peaks": unit.peaks,
     }
 
 
-def columns(records: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the head of the table; columns that nobody filled are left out."""
-    kinds = ["K bits", "V bits"] if any(each["bits"] for each in records) else []
-    rates = [f"{label} MB/s" for what, label in RATES if any(what in each["rates"] for each in records)]
-    peaks = ["peak in MB", "peak out MB"] if any(each["peaks"] for each in records) else []
-    return ["codec", "version", "threads", "bytes", "ratio", *kinds, "rounds", *rates, *peaks, "first in / out s"]
+def tables(dump: dict[str, Any]) -> list[Table]:
+    """Return a dump's tables: memory to memory, then file to file and peak memory for each number of threads."""
+    counts = sorted({each["threads"] for each in dump["results"]})
+    return [_memory(dump, counts), *(_files(dump, threads) for threads in counts)]
 
 
-def cells(each: dict[str, Any], head: Sequence[str]) -> list[str]:
-    """Return one row of the table."""
-    known = {
-        "codec": each["codec"],
-        "version": each["version"],
-        "threads": str(each["threads"]),
-        "bytes": f"{each['bytes']:,}",
-        "ratio": f"{each['ratio']:.4f}",
-        "rounds": str(each["rounds"]),
-        "K bits": _number(each["bits"].get("key"), 3),
-        "V bits": _number(each["bits"].get("value"), 3),
-        "peak in MB": _number(each["peaks"].get("in"), 0, 1e6),
-        "peak out MB": _number(each["peaks"].get("out"), 0, 1e6),
-        "first in / out s": " / ".join(f"{seconds:.2f}" for seconds in each["first"].values()),
-    }
-    known |= {f"{label} MB/s": _rate(each["rates"].get(what)) for what, label in RATES}
-    return [known[name] for name in head]
+def _memory(dump: dict[str, Any], counts: Sequence[int]) -> Table:
+    head = ["codec", "bytes", "ratio", "K bits", "V bits"]
+    head += [f"{way} MB/s, {threaded(threads)}" for threads in counts for way in WAYS]
+    rows = []
+    for codec in dict.fromkeys(each["codec"] for each in dump["results"]):
+        found = {each["threads"]: each for each in dump["results"] if each["codec"] == codec}
+        one = next(iter(found.values()))
+        row = [codec, f"{one['bytes']:,}", f"{one['ratio']:.4f}"]
+        row += [number(one["bits"].get(kind), 3) for kind in ("key", "value")]
+        row += [_rate(found.get(threads), way) for threads in counts for way in WAYS]
+        rows.append(row)
+    return Table("Memory to memory.", head, rows)
 
 
-def _number(value: float | None, digits: int, unit: float = 1.0) -> str:
-    return "" if value is None else f"{value / unit:.{digits}f}"
+def _files(dump: dict[str, Any], threads: int) -> Table:
+    head = ["codec", "in MB/s", "out MB/s", "in / memory", "out / memory", "in, flushed", "out, flushed"]
+    head += ["peak in MB", "peak out MB"]
+    rows = []
+    for each in dump["results"]:
+        if each["threads"] == threads:
+            row = [each["codec"], *(_rate(each, f"file {way}") for way in WAYS), *(_share(each, way) for way in WAYS)]
+            row += [_rate(each, f"flushed {way}") for way in WAYS]
+            rows.append(row + [number(each["peaks"].get(way), 0, 1e6) for way in WAYS])
+    return Table(f"File to file, {threaded(threads)}.", head, rows)
 
 
-def _rate(rate: dict[str, float] | None) -> str:
-    if rate is None:
-        return ""
-    digits = 0 if rate["median"] >= 10 else 1
-    low, high = f"{rate['min']:.{digits}f}", f"{rate['max']:.{digits}f}"
-    return f"{rate['median']:.{digits}f} ({low}..{high})"
+def threaded(threads: int) -> str:
+    """Return the number of threads in words."""
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
+def _rate(each: dict[str, Any] | None, what: str) -> str:
+    return spread_of(each["rates"].get(what)) if each else ""
+
+
+def _share(each: dict[str, Any], way: str) -> str:
+    return number(each.get("file / memory", {}).get(way), 2)
 
 
 def markdown(result: dict[str, Any]) -> str:
     """Render all tables as markdown."""
-    parts = [f"{result['machine']}. {result['date']}; rates are medians of the rounds (least..greatest)."]
+    parts = [f"{result['machine']}; {_versions(result)}. {result['date']}."]
     for dump in result["dumps"]:
-        head = columns(dump["results"])
-        lines = [_bar(head), _bar(["---"] * 2 + ["---:"] * (len(head) - 2))]
-        lines += [_bar(cells(each, head)) for each in dump["results"]]
-        parts += [f"### {dump['name']}", _about(dump), "\n".join(lines)]
+        parts += [f"### {dump['name']}", _about(dump)]
+        for table in tables(dump):
+            parts += [table.caption, as_markdown(table)]
     return "\n\n".join(parts) + "\n"
-
-
-def _bar(row: Sequence[str]) -> str:
-    return f"| {' | '.join(row)} |"
-
-
-def _about(dump: dict[str, Any]) -> str:
-    about = f"{dump['bytes']:,} bytes, mostly {dump['dtype']}"
-    return about + (f"; plain copy {_rate(dump['copy'])} MB/s." if dump["copy"] else ".")
 
 
 def plain(result: dict[str, Any]) -> str:
     """Render all tables as aligned text."""
     parts = [result["machine"]]
     for dump in result["dumps"]:
-        head = columns(dump["results"])
-        rows = [head, *(cells(each, head) for each in dump["results"])]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        padded = ([f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)] for row in rows)
-        lines = ["  ".join(row).rstrip() for row in padded]
-        parts.append("\n".join([f"{dump['name']}: {_about(dump)}", *lines]))
+        parts.append(f"{dump['name']}: {_about(dump)}")
+        parts += [f"{table.caption}\n{as_text(table)}" for table in tables(dump)]
     return "\n\n".join(parts)
+
+
+def _versions(result: dict[str, Any]) -> str:
+    found = {each["codec"]: each["version"] for dump in result["dumps"] for each in dump["results"]}
+    packages: dict[str, str] = {}
+    for codec, version in found.items():
+        packages.setdefault(codec.partition("-")[0], version)
+    return ", ".join(f"{package} {version}" for package, version in packages.items())
+
+
+def _about(dump: dict[str, Any]) -> str:
+    about = f"{dump['bytes']:,} bytes, mostly {dump['dtype']}"
+    labels = {"memory": "in memory", "file": "from file to file", "flushed": "flushed to the disk"}
+    copies = [
+        f"{spread_of(dump['copies'][what])} {label}" for what, label in labels.items() if what in dump["copies"]
+    ]
+    return about + (f". Plain copy, MB/s: {', '.join(copies)}." if copies else ".")
 
 
 def summary(table: str, result: dict[str, Any]) -> str:
@@ -116,13 +125,13 @@ def summary(table: str, result: dict[str, Any]) -> str:
     threads = greatest_threads(result["dumps"][0])
     figures = [f" {dump['name']} " for dump in result["dumps"]] + [" in / out MB/s "]
     lines = ["|".join(["", *head, *figures, ""]), "|---" * (len(head) + len(figures)) + "|"]
-    for name, cells_ in rows.items():
+    for name, cells in rows.items():
         codec = f"kvzip{name}" if name[:1] == "-" else name
         found = [at_threads(dump, codec, threads) for dump in result["dumps"]]
         ratios = [f" {each['ratio']:.3f} " if each else " " for each in found]
         rates = found[0]["rates"] if found[0] else {}
-        speed = f" {_number(rates['in']['median'], 0)} / {_number(rates['out']['median'], 0)} " if rates else " "
-        lines.append("|".join(["", *cells_, *ratios, speed, ""]))
+        speed = f" {number(rates['in']['median'], 0)} / {number(rates['out']['median'], 0)} " if rates else " "
+        lines.append("|".join(["", *cells, *ratios, speed, ""]))
     return "\n".join(lines)
 
 

@@ -14,8 +14,9 @@ import peers
 from bits import bits_per_value
 from dumps import Dump, default_dumps, read_dump
 from machine import cores, machine_line
+from makers import UnsuitedError
 from report import plain, record
-from trials import SLOW, Unit, measure_peaks, run_rounds, spread, units_of
+from trials import Unit, measure_peaks, run_rounds, spread, units_of
 
 
 def arguments() -> argparse.Namespace:
@@ -26,10 +27,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--codecs", nargs="*", metavar="NAME", help=f"others, of {', '.join(peers.OTHERS)}")
     parser.add_argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default 1,2)")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="measured rounds (default 5)")
-    parser.add_argument(
-        "--slow-repeat", type=int, default=1, metavar="N", help=f"rounds of levels from {SLOW} on (default 1)"
-    )
-    parser.add_argument("--no-peaks", action="store_true", help="leave out the children that measure others' memory")
+    slow = f"rounds of bigsmall and of levels from {peers.SLOW} on (default 1)"
+    parser.add_argument("--slow-repeat", type=int, default=1, metavar="N", help=slow)
+    parser.add_argument("--no-peaks", action="store_true", help="leave out the children that measure peak memory")
     parser.add_argument("--temp-dir", type=Path, help="where files are written (default: the system's)")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything measured; publish.py reads it")
     parsed = parser.parse_args()
@@ -84,18 +84,18 @@ def measure(dump: Dump, options: argparse.Namespace) -> dict[str, Any]:
         "name": dump.name,
         "bytes": size,
         "dtype": dump.dtype,
-        "copy": spread(size, copies),
+        "copies": {what: spread(size, seconds) for what, seconds in copies.items()},
         "results": [record(dump, unit) for unit in units],
     }
 
 
 def installed(names: list[str], dtype: str) -> list[peers.Codec]:
-    """Make the named codecs; those that cannot be imported are named and left out."""
+    """Make the named codecs; those not installed, or not made for the dtype, are named and left out."""
     codecs = []
     for name in names:
         try:
             codecs.append(peers.make(name, dtype))
-        except ImportError as error:
+        except (ImportError, UnsuitedError) as error:
             say(f"left out: {name}: {error}")
     if not codecs:
         raise SystemExit("no codec left to run; pip install 'kvzip[bench]'")
@@ -104,7 +104,7 @@ def installed(names: list[str], dtype: str) -> list[peers.Codec]:
 
 def after_rounds(dump: Dump, unit: Unit, folder: Path, *, peaks: bool) -> None:
     """Fill in what needs no clock: peak memory, and for kvzip the bits of keys and values."""
-    if peaks and unit.codec.level is None:
+    if peaks:
         say(f"{dump.name}: peak memory {unit.codec.name}, {unit.threads} threads")
         measure_peaks(dump, unit, folder)
     if unit.codec.level is not None:

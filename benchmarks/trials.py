@@ -1,17 +1,19 @@
 """Time codecs on one dump: units take turns, every result is compared with the dump bit for bit.
 
-A unit is one codec at one number of threads. A round runs every unit once in memory and once file to file
-(A B C A B C), so noise of the machine hits all alike. Before the rounds each unit runs once unmeasured: what
-that takes beyond a later call is kept as ``first`` (Numba compiles there). Levels of kvzip that take seconds are
-warmed up on a small dump instead, and run in the first rounds only: their calls are long enough to even out noise.
+A unit is one codec at one number of threads. A round runs every unit once in memory and at once file to file
+(A B C A B C), so noise of the machine hits all alike, and both ways of one unit most alike. Before the rounds each
+unit runs once unmeasured: Numba compiles there. Slow codecs are warmed up on a small dump instead, and run in the
+first rounds only: their calls are long enough to even out noise.
 """
 
 from __future__ import annotations
 
 import filecmp
+import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from dumps import Dump, warm_up_dump
 from peers import Codec
 
 Say = Callable[[str], None]
-SLOW = 4  # the first of kvzip's levels that takes seconds
+WAYS = ("in", "out")
 
 
 @dataclass
@@ -32,15 +34,17 @@ class Unit:
     codec: Codec
     threads: int
     packed: bytes = b""
-    first: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)
     peaks: dict[str, int] = field(default_factory=dict)
     bits: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def slow(self) -> bool:
-        """Whether a call takes seconds."""
-        return self.codec.level is not None and self.codec.level >= SLOW
+    def shares(self) -> dict[str, float]:
+        """Return the rate from file to file over the one in memory, median of the rounds, by way."""
+        pairs = {
+            way: zip(self.seconds.get(way, ()), self.seconds.get(f"file {way}", ()), strict=True) for way in WAYS
+        }
+        found = {way: [memory / file for memory, file in each] for way, each in pairs.items()}
+        return {way: statistics.median(each) for way, each in found.items() if each}
 
     def add(self, what: str, seconds: float) -> None:
         """Keep one measured time under its name."""
@@ -48,46 +52,67 @@ class Unit:
 
 
 def units_of(codecs: Sequence[Codec], threads: Sequence[int]) -> list[Unit]:
-    """Return the units to run: codecs without threads appear once, at 1."""
-    return [Unit(codec, n) for codec in codecs for n in (threads if codec.threaded else [1])]
+    """Return the units to run: codecs without threads appear once, at 1; slow levels of kvzip once, at the most."""
+    return [Unit(codec, n) for codec in codecs for n in _threads_of(codec, threads)]
 
 
-def run_rounds(dump: Dump, units: list[Unit], repeat: int, slow_repeat: int, folder: Path, say: Say) -> list[float]:
-    """Warm up and time all units on a dump; return the times of a plain copy in the same rounds."""
+def _threads_of(codec: Codec, threads: Sequence[int]) -> Sequence[int]:
+    if not codec.threaded:
+        return [1]
+    return [max(threads)] if codec.slow and codec.level is not None else threads
+
+
+def run_rounds(
+    dump: Dump, units: list[Unit], repeat: int, slow_repeat: int, folder: Path, say: Say
+) -> dict[str, list[float]]:
+    """Warm up and time all units on a dump; return the times of plain copies in the same rounds."""
     for unit in units:
         say(f"{dump.name}: warm-up {unit.codec.name}, {unit.threads} threads")
         _warm_up(dump, unit, folder)
-    copies: list[float] = []
+    copies: dict[str, list[float]] = {}
     target = bytearray(dump.data)
     for number in range(1, max(repeat, slow_repeat) + 1):
         say(f"{dump.name}: round {number} of {max(repeat, slow_repeat)}")
-        copies.append(_copy(dump.data, target))
-        taking_part = [unit for unit in units if number <= (slow_repeat if unit.slow else repeat)]
-        for unit in taking_part:
-            for what, seconds in zip(("in", "out"), _in_memory(dump, unit), strict=True):
+        for what, seconds in _copies(dump, target, folder).items():
+            copies.setdefault(what, []).append(seconds)
+        for unit in units:
+            if number > (slow_repeat if unit.codec.slow else repeat):
+                continue
+            for what, seconds in zip(WAYS, in_memory(dump, unit), strict=True):
                 unit.add(what, seconds)
-        for unit in taking_part:
-            for what, seconds in zip(("file in", "file out"), _file_to_file(dump, unit, folder), strict=True):
+            for what, seconds in _file_to_file(dump, unit, folder).items():
                 unit.add(what, seconds)
     return copies
 
 
 def _warm_up(dump: Dump, unit: Unit, folder: Path) -> None:
-    if unit.slow:
-        _in_memory(warm_up_dump(dump), unit)
+    if unit.codec.slow:
+        in_memory(warm_up_dump(dump), unit)
         return
-    unit.first["in"], unit.first["out"] = _in_memory(dump, unit)
+    in_memory(dump, unit)
     _file_to_file(dump, unit, folder)
 
 
-def _copy(data: bytes, target: bytearray) -> float:
-    source, sink = numpy.frombuffer(data, numpy.uint8), numpy.frombuffer(target, numpy.uint8)
+def _copies(dump: Dump, target: bytearray, folder: Path) -> dict[str, float]:
+    """Time the same bytes copied in memory, and from file to file."""
+    source, sink = numpy.frombuffer(dump.data, numpy.uint8), numpy.frombuffer(target, numpy.uint8)
     begun = time.perf_counter()
     numpy.copyto(sink, source)
-    return time.perf_counter() - begun
+    copied = time.perf_counter() - begun
+    path = folder / "copy"
+    path.unlink(missing_ok=True)
+    with timed_flushes() as flushes:
+        begun = time.perf_counter()
+        with path.open("wb") as file:
+            file.write(dump.path.read_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+        flushed = time.perf_counter() - begun
+    return {"memory": copied, "file": flushed - sum(flushes), "flushed": flushed}
 
 
-def _in_memory(dump: Dump, unit: Unit) -> tuple[float, float]:
+def in_memory(dump: Dump, unit: Unit) -> tuple[float, float]:
+    """Time one unit in memory, both directions, and compare."""
     private = bytes(memoryview(dump.data))  # some codecs scribble on their input
     begun = time.perf_counter()
     packed = unit.codec.compress(private, unit.threads)
@@ -102,36 +127,50 @@ def _in_memory(dump: Dump, unit: Unit) -> tuple[float, float]:
     return middle - begun, ended - resumed
 
 
-def _file_to_file(dump: Dump, unit: Unit, folder: Path) -> tuple[float, float]:
-    packed, restored = folder / "packed", folder / "restored"
-    for path in (packed, restored):
-        path.unlink(missing_ok=True)
-    if unit.codec.level is not None:
-        taken = measure_peaks(dump, unit, folder)
-    else:
+@contextmanager
+def timed_flushes() -> Iterator[list[float]]:
+    """Time every ``os.fsync`` of this process: how long the disk took, which tells nothing of a codec."""
+    taken: list[float] = []
+    real = os.fsync
+
+    def timed(descriptor: int) -> None:
         begun = time.perf_counter()
-        unit.codec.transcode("compress", dump.path, packed, unit.threads)
-        middle = time.perf_counter()
-        unit.codec.transcode("decompress", packed, restored, unit.threads)
-        taken = middle - begun, time.perf_counter() - middle
+        real(descriptor)
+        taken.append(time.perf_counter() - begun)
+
+    os.fsync = timed
+    try:
+        yield taken
+    finally:
+        os.fsync = real
+
+
+def _file_to_file(dump: Dump, unit: Unit, folder: Path) -> dict[str, float]:
+    """Time one unit from file to file, the source in the system's cache: without and with flushing to the disk."""
+    packed, restored = folder / "packed", folder / "restored"
+    seconds = {}
+    for way, verb, source, target in zip(
+        WAYS, ("compress", "decompress"), (dump.path, packed), (packed, restored), strict=True
+    ):
+        target.unlink(missing_ok=True)
+        with timed_flushes() as flushes:
+            begun = time.perf_counter()
+            unit.codec.transcode(verb, source, target, unit.threads)
+            flushed = time.perf_counter() - begun
+        seconds |= {f"file {way}": flushed - sum(flushes), f"flushed {way}": flushed}
     if not filecmp.cmp(dump.path, restored, shallow=False):
         raise SystemExit(f"not lossless: {unit.codec.name} file to file, {dump.path}; trust no figure of it")
-    return taken
+    return seconds
 
 
-def measure_peaks(dump: Dump, unit: Unit, folder: Path) -> tuple[float, float]:
-    """Fill in the peak memory of a process that only compresses, and of one that only decompresses; return their
-    seconds, the start of the interpreter included."""
+def measure_peaks(dump: Dump, unit: Unit, folder: Path) -> None:
+    """Fill in the peak memory of a process that only compresses, and of one that only decompresses."""
     packed, restored = folder / "packed", folder / "restored"
     steps = (("in", "compress", dump.path, packed), ("out", "decompress", packed, restored))
     packed.unlink(missing_ok=True)
-    taken = []
-    for what, verb, source, target in steps:
+    for way, verb, source, target in steps:
         command = unit.codec.command(verb, source, target, unit.threads, dump.dtype)
-        usage = succeeded(account_apart(command, peers.environment()), command)
-        unit.peaks[what] = max(unit.peaks.get(what, 0), usage.peak)
-        taken.append(usage.wall)
-    return taken[0], taken[1]
+        unit.peaks[way] = succeeded(account_apart(command, peers.environment()), command).peak
 
 
 def spread(size: int, seconds: Sequence[float]) -> dict[str, float]:
