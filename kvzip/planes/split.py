@@ -206,10 +206,8 @@ def _cutter(lanes: bool) -> Any:
             else:
                 for stream in range(streams):
                     part = kept[stream] * channels
-                    run(
-                        values, np.int64(stream) * tokens * channels, part, exponent, mantissa, cuts[p, 0], mask, flat,
-                        at,
-                    )  # fmt: skip
+                    begin = np.int64(stream) * tokens * channels
+                    run(values, begin, part, exponent, mantissa, cuts[p, 0], mask, flat, at)
                     at += part
             found[p, 0] = _is_constant(flat, start, start + count)
             room[:] = 0
@@ -280,7 +278,7 @@ def _promise(values, exponent, mantissa, cuts, fraction, room):  # type: ignore[
 
 
 def promise(values: NDArray[Any], exponent: int, mantissa: int, planes: tuple[Plane, ...]) -> float:
-    """About the bits that each of flat ``values`` takes in planes: what a sample of theirs has for order-0 entropy."""
+    """About the bits that each of flat ``values`` takes in planes: the order-0 entropy of a sample of theirs."""
     return float(_promise(values, exponent, mantissa, _cuts(planes), LOG2_FRACTION, np.empty(256, np.int64)))
 
 

@@ -52,6 +52,8 @@ def opaque_bytes(size: int) -> tuple[Extent, ...]:
 
 def bytes_cache(header: Header, path: str, layout: str | None) -> TensorEntry | None:
     """The first U8 tensor that a layout knows as keys or values, if there is one."""
+    if all(entry.dtype != "U8" for entry in header.entries):
+        return None
     layouts = recognise(header.entries, path, layout)
     for entry in header.entries:
         if entry.dtype == "U8" and (found := layouts.get(entry.name)) and _fits(found, DTYPES["U8"]):

@@ -69,6 +69,9 @@ def slabs(extent: Extent, block_bytes: int) -> Iterator[Slab]:
     if extent.opaque:
         yield from _opaque_slabs(extent, block_bytes)
         return
+    if extent.nbytes <= block_bytes:
+        yield _whole(extent)
+        return
     sizes = [size for _, size in extent.axes]
     cut, inside = _cut_axis(sizes, extent.itemsize, block_bytes)
     step = max(1, block_bytes // inside)
