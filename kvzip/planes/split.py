@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import borrowing, kernel, step
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.lanes import WIDTH, lanes16
 from kvzip.coder.memory import peek, pointer_of, poke
 from kvzip.dtypes import Dtype
@@ -196,7 +196,7 @@ def _cutter(lanes: bool) -> Any:
         for stream in range(streams):
             count += kept[stream] * channels
         size = np.int64(streams) * tokens * channels
-        flat = symbols.reshape(-1)
+        flat = pointer_of(symbols)
         stride = max(np.int64(1), count // SAMPLE) | 1
         for p in range(len(cuts)):
             start = at = p * size
@@ -344,7 +344,7 @@ def unpack(packed: NDArray[np.uint8], width: int, count: int) -> NDArray[np.uint
     return out
 
 
-@kernel
+@borrowing
 def _pack(symbols, width, out):  # type: ignore[no-untyped-def]
     held = np.uint64(0)
     have = 0
@@ -361,7 +361,7 @@ def _pack(symbols, width, out):  # type: ignore[no-untyped-def]
         out[at] = np.uint8(held)
 
 
-@kernel
+@borrowing
 def _unpack(packed, width, out):  # type: ignore[no-untyped-def]
     held = np.uint64(0)
     have = 0

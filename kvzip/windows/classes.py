@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvzip.coder.jit import kernel
-from kvzip.coder.memory import peek, poke
+from kvzip.coder.jit import borrowing, kernel
+from kvzip.coder.memory import peek, pointer_of, poke
 from kvzip.windows.lengths import log2_of
 
 ROUNDS = 5
@@ -22,7 +22,7 @@ SAMPLE_TOKENS = 128  # at least, and below twice as many
 def histogram(symbols, begin, tokens, channels, stride):  # type: ignore[no-untyped-def]
     """Every ``stride``-th token's symbols per channel: counts (channels, n) int32 and the n symbols that occur."""
     counts = np.zeros((channels, 256), np.int32)
-    flat = counts.reshape(-1)
+    flat = pointer_of(counts)
     for t in range(0, tokens, stride):
         row = begin + t * channels
         for c in range(channels):
@@ -64,7 +64,7 @@ def start(counts, alphabet, classes, labels):  # type: ignore[no-untyped-def]
         labels[c] = rank * classes // channels
 
 
-@kernel
+@borrowing
 def measure(counts, labels, classes, fraction, lengths):  # type: ignore[no-untyped-def]
     """Code length in 1/256 bit of each symbol in each class, of counts of 16 for each occurrence and 1 for none."""
     n = counts.shape[1]
@@ -84,12 +84,12 @@ def measure(counts, labels, classes, fraction, lengths):  # type: ignore[no-unty
             lengths[k, j] = whole - log2_of(np.int64(lengths[k, j]), fraction)
 
 
-@kernel
+@borrowing
 def assign(counts, classes, lengths, labels):  # type: ignore[no-untyped-def]
     """Give each channel the class in which it takes the fewest bits; return how many moved."""
     n = counts.shape[1]
-    flat_counts = counts.reshape(-1)
-    flat_lengths = lengths.reshape(-1)
+    flat_counts = pointer_of(counts)
+    flat_lengths = pointer_of(lengths)
     moved = 0
     for c in range(len(labels)):
         best = np.int64(-1)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing, kernel
 from kvzip.windows import prior
 from kvzip.windows.classes import classify
 from kvzip.windows.lengths import LOG2_FRACTION
@@ -66,7 +66,7 @@ class Opening:
         return self.fields.exponent, self.fields.sign, self.fields.rest
 
 
-@kernel
+@borrowing
 def _bits(classes):  # type: ignore[no-untyped-def]
     bits = 0
     while (1 << bits) < classes:

@@ -22,8 +22,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import kernel
-from kvzip.coder.memory import peek, poke
+from kvzip.coder.jit import borrowing, kernel
+from kvzip.coder.memory import peek, pointer_of, poke
 from kvzip.windows.estimator import ESCAPE, INCREMENT_START
 from kvzip.windows.lengths import code_lengths
 
@@ -89,13 +89,13 @@ def shape_lengths() -> NDArray[np.float64]:
     return np.ascontiguousarray(code_lengths(SHAPE_BITS)[shapes()].T).astype(np.float64)
 
 
-@kernel
+@borrowing
 def _choose_shape(exponents, size, lengths, taken, spec, at):  # type: ignore[no-untyped-def]
     """Shape and reference that code the histogram ``exponents[:size]`` in the fewest bits, into ``spec`` at ``at``.
 
     Sums are whole numbers below 2^53 in float64: exact, and vectors multiply it faster than 64-bit integers.
     """
-    flat = lengths.reshape(-1)
+    flat = pointer_of(lengths)
     total = np.int64(0)
     weighted = np.int64(0)
     for s in range(size):
@@ -148,7 +148,7 @@ def choose(histograms, exponent_bits, sign_bits, rest_bits, lengths, middles, sp
             at += 1
 
 
-@kernel
+@borrowing
 def exists(specs, at, windows, exponent_bits, sign_bits):  # type: ignore[no-untyped-def]
     """Whether the bytes ``specs`` from ``at`` on name priors that exist."""
     step = (2 if exponent_bits else 0) + sign_bits
