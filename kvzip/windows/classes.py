@@ -8,54 +8,57 @@ value less than four classes cut by mean exponent (measured on SmolLM2 dumps).
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from kvzip.coder.jit import borrowing, kernel
-from kvzip.coder.memory import peek, pointer_of, poke
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.coder.jit import borrowing
+from kvzip.coder.memory import peek, poke
 from kvzip.windows.lengths import log2_of
 
 ROUNDS = 5
 SAMPLE_TOKENS = 128  # at least, and below twice as many
 
 
-@kernel
-def histogram(symbols, begin, tokens, channels, stride):  # type: ignore[no-untyped-def]
-    """Every ``stride``-th token's symbols per channel: counts (channels, n) int32 and the n symbols that occur."""
-    counts = np.zeros((channels, 256), np.int32)
-    flat = pointer_of(counts)
+@borrowing
+def histogram(symbols, begin, tokens, channels, stride, counts, dense, alphabet):  # type: ignore[no-untyped-def]
+    """Every ``stride``-th token's symbols per channel, into flat ``dense`` (channels, n) int32 and ``alphabet``, the
+    n symbols that occur; return n. ``counts`` (channels * 256) int32 is room to work in."""
+    for i in range(channels << 8):
+        poke(counts, i, 0)
     for t in range(0, tokens, stride):
         row = begin + t * channels
         for c in range(channels):
             s = (c << 8) + np.int64(peek(symbols, row + c))
-            poke(flat, s, peek(flat, s) + 1)
-    totals = np.zeros(256, np.int32)
+            poke(counts, s, peek(counts, s) + 1)
+    for s in range(256):  # for now ``dense`` has the sums of all channels
+        poke(dense, s, 0)
     for c in range(channels):
         for s in range(256):
-            poke(totals, s, peek(totals, s) + peek(flat, (c << 8) + s))
-    alphabet = np.zeros(256, np.int64)
-    n = 0
+            poke(dense, s, peek(dense, s) + peek(counts, (c << 8) + s))
+    n = np.int64(0)
     for s in range(256):
-        if totals[s] > 0:
-            alphabet[n] = s
+        if peek(dense, s) > 0:
+            poke(alphabet, n, s)
             n += 1
-    dense = np.zeros((channels, n), np.int32)
     for c in range(channels):
         for j in range(n):
-            dense[c, j] = counts[c, alphabet[j]]
-    return dense, alphabet[:n]
+            poke(dense, c * n + j, peek(counts, (c << 8) + peek(alphabet, j)))
+    return n
 
 
-@kernel
-def start(counts, alphabet, classes, labels):  # type: ignore[no-untyped-def]
-    """Label the channels in equal shares, in the order of their mean symbol (in 1/256)."""
+@borrowing
+def start(counts, n, alphabet, classes, mean, labels):  # type: ignore[no-untyped-def]
+    """Label the channels in equal shares, in the order of their mean symbol (in 1/256), made in ``mean``."""
     channels = len(labels)
-    mean = np.zeros(channels, np.int64)
     for c in range(channels):
         total = np.int64(0)
         weighted = np.int64(0)
-        for j in range(len(alphabet)):
-            total += counts[c, j]
-            weighted += counts[c, j] * alphabet[j]
+        for j in range(n):
+            count = np.int64(peek(counts, c * n + j))
+            total += count
+            weighted += count * alphabet[j]
         mean[c] = (weighted << 8) // max(np.int64(1), total)
     for c in range(channels):
         rank = np.int64(0)
@@ -65,31 +68,26 @@ def start(counts, alphabet, classes, labels):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def measure(counts, labels, classes, fraction, lengths):  # type: ignore[no-untyped-def]
+def measure(counts, n, labels, classes, fraction, lengths):  # type: ignore[no-untyped-def]
     """Code length in 1/256 bit of each symbol in each class, of counts of 16 for each occurrence and 1 for none."""
-    n = counts.shape[1]
-    for k in range(classes):
-        for j in range(n):
-            lengths[k, j] = 1
+    for i in range(classes * n):
+        poke(lengths, i, 1)
     for c in range(len(labels)):
         k = np.int64(labels[c])
         for j in range(n):
-            lengths[k, j] += counts[c, j] << 4
+            poke(lengths, k * n + j, peek(lengths, k * n + j) + (peek(counts, c * n + j) << 4))
     for k in range(classes):
         total = np.int64(0)
         for j in range(n):
-            total += lengths[k, j]
+            total += peek(lengths, k * n + j)
         whole = log2_of(total, fraction)
         for j in range(n):
-            lengths[k, j] = whole - log2_of(np.int64(lengths[k, j]), fraction)
+            poke(lengths, k * n + j, whole - log2_of(np.int64(peek(lengths, k * n + j)), fraction))
 
 
 @borrowing
-def assign(counts, classes, lengths, labels):  # type: ignore[no-untyped-def]
+def assign(counts, n, classes, lengths, labels):  # type: ignore[no-untyped-def]
     """Give each channel the class in which it takes the fewest bits; return how many moved."""
-    n = counts.shape[1]
-    flat_counts = pointer_of(counts)
-    flat_lengths = pointer_of(lengths)
     moved = 0
     for c in range(len(labels)):
         best = np.int64(-1)
@@ -97,7 +95,7 @@ def assign(counts, classes, lengths, labels):  # type: ignore[no-untyped-def]
         for k in range(classes):
             length = np.int32(0)  # below 256 tokens' worth of lengths below 2^13: 32 bits hold it, and vectorise
             for j in range(n):
-                term = np.int32(peek(flat_counts, c * n + j) * peek(flat_lengths, k * n + j))
+                term = np.int32(peek(counts, c * n + j) * peek(lengths, k * n + j))
                 length = np.int32(length + term)
             if best < 0 or length < best:
                 best = np.int64(length)
@@ -107,21 +105,30 @@ def assign(counts, classes, lengths, labels):  # type: ignore[no-untyped-def]
     return moved
 
 
-@kernel
-def classify(symbols, begin, tokens, channels, classes, fraction, labels, by_class):  # type: ignore[no-untyped-def]
+@borrowing
+def classify(  # type: ignore[no-untyped-def]
+    symbols, begin, tokens, channels, classes, fraction, labels, by_class, counts, dense, lengths, alphabet, mean
+):
     """Classes of one stream's channels into ``labels`` (channels), and the histograms of the sampled tokens by class
     into ``by_class`` (classes, 256), which starts at zero.
 
-    ``symbols`` is flat, the stream's ``tokens * channels`` begin at ``begin``; ``fraction`` is LOG2_FRACTION.
+    ``symbols`` is flat, the stream's ``tokens * channels`` begin at ``begin``; ``fraction`` is LOG2_FRACTION;
+    what follows ``by_class`` is ``room``.
     """
-    counts, alphabet = histogram(symbols, begin, tokens, channels, max(np.int64(1), tokens // SAMPLE_TOKENS))
+    stride = max(np.int64(1), tokens // SAMPLE_TOKENS)
+    n = histogram(symbols, begin, tokens, channels, stride, counts, dense, alphabet)
     if classes > 1:
-        lengths = np.zeros((classes, len(alphabet)), np.int32)
-        start(counts, alphabet, classes, labels)
+        start(dense, n, alphabet, classes, mean, labels)
         for _ in range(ROUNDS):
-            measure(counts, labels, classes, fraction, lengths)
-            if assign(counts, classes, lengths, labels) == 0:
+            measure(dense, n, labels, classes, fraction, lengths)
+            if assign(dense, n, classes, lengths, labels) == 0:
                 break
     for c in range(channels):
-        for j in range(len(alphabet)):
-            by_class[labels[c], alphabet[j]] += counts[c, j]
+        for j in range(n):
+            by_class[labels[c], peek(alphabet, j)] += peek(dense, c * n + j)
+
+
+def room(channels: int, classes: int) -> tuple[NDArray[Any], ...]:
+    """What ``classify`` works in."""
+    counts = (channels * 256, channels * 256, classes * 256)
+    return *(np.empty(count, np.int32) for count in counts), np.empty(256, np.int64), np.empty(channels, np.int64)

@@ -22,7 +22,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import borrowing, kernel
+from kvzip.coder.jit import borrowing
 from kvzip.coder.memory import peek, pointer_of, poke
 from kvzip.windows.estimator import ESCAPE, INCREMENT_START
 from kvzip.windows.lengths import code_lengths
@@ -118,15 +118,16 @@ def _choose_shape(exponents, size, lengths, taken, spec, at):  # type: ignore[no
                 spec[at + 1] = reference
 
 
-@kernel
-def choose(histograms, exponent_bits, sign_bits, rest_bits, lengths, middles, specs, at):  # type: ignore[no-untyped-def]
+@borrowing
+def choose(  # type: ignore[no-untyped-def]
+    histograms, exponent_bits, sign_bits, rest_bits, lengths, middles, specs, at, exponents, taken
+):
     """The priors of classes for their sampled ``histograms`` (classes, 256), into the bytes ``specs`` from ``at`` on.
 
-    ``lengths`` is ``shape_lengths()``, ``middles`` SIGN_MIDDLES.
+    ``lengths`` is ``shape_lengths()``, ``middles`` SIGN_MIDDLES. ``exponents`` (int64, one for each) and ``taken``
+    (float64, one for each shape) are room to work in.
     """
     size = 1 << exponent_bits
-    exponents = np.empty(size, np.int64)
-    taken = np.empty(SHAPES, np.float64)
     for k in range(len(histograms)):
         exponents[:] = 0
         zeros = ones = np.int64(0)
@@ -160,17 +161,19 @@ def exists(specs, at, windows, exponent_bits, sign_bits):  # type: ignore[no-unt
     return True
 
 
-@kernel
-def fill(counts, specs, at, members, tokens, shapes, signs, exponent_bits, sign_bits, rest_bits):  # type: ignore[no-untyped-def]
+@borrowing
+def fill(  # type: ignore[no-untyped-def]
+    counts, specs, at, members, tokens, shapes, signs, exponent_bits, sign_bits, rest_bits, placed
+):
     """Start each window's counts (windows, 257) at its prior, worth ``tokens`` tokens of ``members`` channels each.
 
     ``specs`` holds the bytes that ``choose`` made, from ``at`` on. Exponents outside the shape's reach have no mass;
     those below 0 or above the field are added to its ends. A shape's mass is 2^SHAPE_BITS, a window's about 2^16
-    times its weight. ``shapes`` is ``shapes()``, ``signs`` SIGNS.
+    times its weight. ``shapes`` is ``shapes()``, ``signs`` SIGNS; ``placed`` (int64, one for each
+    exponent) is room to work in.
     """
     step = (2 if exponent_bits else 0) + sign_bits
     size = 1 << exponent_bits
-    placed = np.zeros(size, np.int64)
     for k in range(len(counts)):
         spec = at + k * step
         weight = min(tokens * members[k], np.int64(1 << 20)) * (INCREMENT_START >> 16)
