@@ -24,8 +24,6 @@ from kvzip.blocks.codec import Around, Chain
 from kvzip.blocks.draft import UnitDraft, matches
 from kvzip.blocks.drafted import PRIMED
 from kvzip.errors import UnsupportedError
-from kvzip.linear.columns import Rope as Turns
-from kvzip.linear.layer import HALVES, LayerCoder
 from kvzip.linear.settings import Settings
 from kvzip.predict.prior import Prior
 from kvzip.predict.rope import MAX_CHANNELS, Rope
@@ -37,6 +35,7 @@ from kvzip.wire import Cursor, put_bytes, put_varint
 
 if TYPE_CHECKING:
     from kvzip.container.unit import Unit
+    from kvzip.linear.layer import LayerCoder
 
 LINEAR, APART, DRAFTED = 0, 1, 2
 Values = list[NDArray[Any]]
@@ -58,6 +57,8 @@ class UnitShape:
             self.channels += [extent.axes[-1][1]] * len(kinds)
         turns = None
         if rope is not None:
+            from kvzip.linear.columns import Rope as Turns  # here and below: who codes no unit need not wait for it
+
             turns = Turns(
                 np.array(rope.first, np.int64),
                 np.array(rope.second, np.int64),
@@ -78,6 +79,8 @@ class UnitShape:
 
     def coder(self, bases: Sequence[int] = (), settings: Settings | None = None, measure: bool = False) -> LayerCoder:
         """A coder of these streams, given the columns of each base."""
+        from kvzip.linear.layer import LayerCoder
+
         return LayerCoder(
             self.extents[0].dtype, self.kinds, self.channels, self.turns, sum(bases), settings, measure, *bases[:1]
         )
@@ -242,6 +245,8 @@ class UnitCoder:
     def _decode_rows(
         self, payload: memoryview, values: Values, start: int, stop: int, near: bool, where: str
     ) -> None:
+        from kvzip.linear.layer import HALVES
+
         if bytes(payload[:1]) > bytes((HALVES,)):
             raise UnsupportedError(f"{where} is coded in mode {payload[0]}, unknown here; use a newer kvzip")
         block = self._side(near).coder.decode(payload, stop - start, *self._around(start, stop, near))

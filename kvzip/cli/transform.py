@@ -26,7 +26,7 @@ class Settings:
     """What both directions are told."""
 
     output: str | None
-    output_dir: Path | None
+    output_dir: str | None
     stdout: bool
     recursive: bool
     force: bool

@@ -64,9 +64,12 @@ config.CACHE_DIR = str(_folder())
 class _Cache(FunctionCache):
     """Loads a compiled kernel without what only the compiler needs, which takes Numba half a second to set up."""
 
+    counts_references = True  # such a kernel needs Numba's runtime, which each process compiles anew
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What ``FunctionCache`` loads."""
-        rtsys.initialize(target_context)
+        if self.counts_references:
+            rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)
 
@@ -79,6 +82,7 @@ def _decorator(**options: Any) -> Any:
         dispatcher = compiled(function)
         if not config.DISABLE_JIT:
             dispatcher._cache = _Cache(function)
+            dispatcher._cache.counts_references = options.get("_nrt", True)
         return dispatcher
 
     return decorate

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing
 from kvzip.coder.memory import peek, poke
 from kvzip.coder.vector import VECTORS, WIDTH, put16, putpair16
 
@@ -45,7 +45,7 @@ def reciprocals(bits: int) -> NDArray[np.uint64]:
     return out
 
 
-@kernel
+@borrowing
 def put(codes, first, last, lane_mask, bits, reciprocal, states, words, at):  # type: ignore[no-untyped-def]
     """Code ``codes[first:last]`` backwards, one lane after the other; return the index of the first word in use."""
     lift = np.uint64(32 - bits)
@@ -67,7 +67,7 @@ def put(codes, first, last, lane_mask, bits, reciprocal, states, words, at):  # 
     return at
 
 
-@kernel
+@borrowing
 def encode_lanes(codes, count, lanes_log2, bits, reciprocal, states, words):  # type: ignore[no-untyped-def]
     """Code ``codes[:count]`` backwards; return the index of the first word in use, words fill up from the end.
 
@@ -83,7 +83,7 @@ def encode_lanes(codes, count, lanes_log2, bits, reciprocal, states, words):  # 
     return at
 
 
-@kernel
+@borrowing
 def encode_groups(codes, lows, starts, lanes_log2, bits, reciprocal, states, words):  # type: ignore[no-untyped-def]
     """Code groups of up to sixteen values that have two codes each, backwards; see ``encode_lanes``.
 

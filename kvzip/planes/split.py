@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import borrowing, kernel, step
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.lanes import WIDTH, lanes16
 from kvzip.coder.memory import peek, pointer_of, poke
 from kvzip.dtypes import Dtype
@@ -166,26 +166,35 @@ def _is_constant(symbols, begin, end):  # type: ignore[no-untyped-def]
     return i == end
 
 
-def _cutter(lanes: bool) -> Any:
-    """The kernel that cuts values into planes; ``lanes``: sixteen at a time, for values of up to 32 bits."""
+def _slicer(lanes: bool) -> Any:
+    """What cuts so many values into one plane; ``lanes``: sixteen at a time, for values of up to 32 bits."""
 
     @borrowing
     def run(values, begin, count, exponent, mantissa, shift, mask, out, at):  # type: ignore[no-untyped-def]
         i = np.int64(0)
         if lanes:
             exponents, below, top = (1 << exponent) - 1, (1 << mantissa) - 1, mantissa + exponent
-            x, y = pointer_of(values), pointer_of(out)
+            x = pointer_of(values)
             whole = count - count % WIDTH
             while i < whole:
                 if exponent > 0:
-                    _cut16(x, begin + i, mantissa, exponents, below, top, shift, mask, y, at + i)
+                    _cut16(x, begin + i, mantissa, exponents, below, top, shift, mask, out, at + i)
                 else:
-                    _cut_plain16(x, begin + i, shift, mask, y, at + i)
+                    _cut_plain16(x, begin + i, shift, mask, out, at + i)
                 i += WIDTH
         while i < count:
             turn = turned(np.uint64(peek(values, begin + i)), exponent, mantissa)
             poke(out, at + i, np.uint8((turn >> np.uint64(shift)) & np.uint64(mask)))
             i += 1
+
+    return run
+
+
+_slice_lanes, _slice_wide = _slicer(True), _slicer(False)
+
+
+def _cutter(lanes: bool) -> Any:
+    """The kernel that cuts values into planes; ``lanes`` as above."""
 
     @borrowing
     def cut(  # type: ignore[no-untyped-def]
@@ -196,19 +205,19 @@ def _cutter(lanes: bool) -> Any:
         for stream in range(streams):
             count += kept[stream] * channels
         size = np.int64(streams) * tokens * channels
-        flat = symbols.reshape(-1)
+        flat = pointer_of(symbols)
         stride = max(np.int64(1), count // SAMPLE) | 1
         for p in range(len(cuts)):
             start = at = p * size
             mask = (np.int64(1) << cuts[p, 1]) - 1
-            if count == size:
-                run(values, 0, count, exponent, mantissa, cuts[p, 0], mask, flat, at)
-            else:
-                for stream in range(streams):
-                    part = kept[stream] * channels
-                    begin = np.int64(stream) * tokens * channels
-                    run(values, begin, part, exponent, mantissa, cuts[p, 0], mask, flat, at)
-                    at += part
+            shift, parts = cuts[p, 0], np.int64(1) if count == size else np.int64(streams)
+            for stream in range(parts):
+                begin, part = stream * tokens * channels, count if parts == 1 else kept[stream] * channels
+                if lanes:
+                    _slice_lanes(values, begin, part, exponent, mantissa, shift, mask, flat, at)
+                else:
+                    _slice_wide(values, begin, part, exponent, mantissa, shift, mask, flat, at)
+                at += part
             found[p, 0] = _is_constant(flat, start, start + count)
             room[:] = 0
             sampled = np.int64(0)
@@ -342,7 +351,7 @@ def unpack(packed: NDArray[np.uint8], width: int, count: int) -> NDArray[np.uint
     return out
 
 
-@kernel
+@borrowing
 def _pack(symbols, width, out):  # type: ignore[no-untyped-def]
     held = np.uint64(0)
     have = 0
@@ -359,7 +368,7 @@ def _pack(symbols, width, out):  # type: ignore[no-untyped-def]
         out[at] = np.uint8(held)
 
 
-@kernel
+@borrowing
 def _unpack(packed, width, out):  # type: ignore[no-untyped-def]
     held = np.uint64(0)
     have = 0

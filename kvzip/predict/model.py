@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.coder import aligned, rans
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing
 from kvzip.coder.lanes import WIDTH
 from kvzip.errors import ContainerError
 from kvzip.predict import loop, steps
@@ -247,7 +247,7 @@ def scales_of(values: NDArray[Any], grid: Grid, draft: Floats | None = None) -> 
     return logs
 
 
-@kernel
+@borrowing
 def _scales(values, numbers, draft, out):  # type: ignore[no-untyped-def]
     """``scales_of`` by the ``numbers`` of bit patterns, less ``draft`` if there is any, into ``out``."""
     streams, rows, channels = values.shape
@@ -270,7 +270,7 @@ def _scales(values, numbers, draft, out):  # type: ignore[no-untyped-def]
         out[s, 1] = _log(changes / (2 * channels * (rows - 1)) if rows > 1 else first)
 
 
-@kernel
+@borrowing
 def _log(square):  # type: ignore[no-untyped-def]
     """log2 of a mean square to the nearest whole number from -99 to 119."""
     return np.int8(min(119.0, max(-99.0, np.round(np.log2(max(square, 2.0**-99))))))

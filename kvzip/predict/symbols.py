@@ -17,7 +17,7 @@ import numpy as np
 
 from kvzip.coder.jit import borrowing, step
 from kvzip.coder.lanes import copy, lanes16, or16, select
-from kvzip.coder.memory import peek, poke
+from kvzip.coder.memory import peek, pointer_of, poke
 from kvzip.coder.vector import VECTORS, WIDTH, code16, low16, take16
 from kvzip.windows.estimator import CODE_SHIFT, ESCAPE, WINDOW
 from kvzip.windows.rows import refill, take
@@ -192,12 +192,12 @@ def account(  # type: ignore[no-untyped-def]
     ``wide + at`` of ``naturals``. ``spent`` (streams, 3) int64, in 1/256 bit: symbols, low bits, literals of
     ``width`` bits.
     """
-    half = len(out) >> 1
+    half, of = len(out) >> 1, pointer_of(codes)
     n = np.int64(0)
     for q in range(len(groups)):
         p, place = wide + at + groups[q, 0], np.int64(0) if decoding else starts[first + q * stride]
         for c in range(groups[q, 2]):
-            naturals[n] = codes.reshape(-1)[np.int64(naturals[p + c])] if decoding else out[place + c]
+            naturals[n] = peek(of, np.int64(naturals[p + c])) if decoding else out[place + c]
             if measure:
                 spent[stream, 0] += lengths[naturals[n] & np.uint32(0xFFFF)]
                 if decoding:

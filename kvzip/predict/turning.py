@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.coder import aligned
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing
 
 STEADY = 64  # tokens between two corrections of the length
 
 
-@kernel
+@borrowing
 def turn_tokens(step_cos, step_sin, state, token, tokens, width, out):  # type: ignore[no-untyped-def]
     """Fill flat ``out`` (tokens, 2, width) float32 with cosines and sines of the pairs; advance ``state`` (2, pairs).
 

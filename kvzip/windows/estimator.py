@@ -17,7 +17,7 @@ import numpy as np
 
 from kvzip.coder.jit import borrowing
 from kvzip.coder.lanes import WIDTH, repeat
-from kvzip.coder.memory import peek, poke
+from kvzip.coder.memory import peek, pointer_of, poke
 
 ESCAPE = 256
 WINDOW = 257  # entries of counts and probs: 256 symbols and the escape
@@ -51,7 +51,7 @@ def renormalise(counts, first, classes, increment):  # type: ignore[no-untyped-d
 @borrowing
 def widen(counts, k, span):  # type: ignore[no-untyped-def]
     """The sum of window ``k``'s counts; grow ``span[k]``, the range of symbols ever counted, to hold them all."""
-    flat = counts.reshape(-1)
+    flat = pointer_of(counts)
     row = k * WINDOW
     below = np.int64(0)
     for s in range(row, row + span[k, 0]):
@@ -76,8 +76,8 @@ def smooth(counts, probs, k, low, high, total, beta):  # type: ignore[no-untyped
     if total == 0:
         return
     reciprocal = (np.int64(1) << RECIPROCAL_BITS) // total
-    flat_counts = counts.reshape(-1)
-    flat_probs = probs.reshape(-1)
+    flat_counts = pointer_of(counts)
+    flat_probs = pointer_of(probs)
     row = k * WINDOW
     known = peek(flat_probs, row + ESCAPE)
     if beta > 0:
@@ -103,7 +103,7 @@ def quantise(probs, k, low, high, bits, freq):  # type: ignore[no-untyped-def]
     What is left over goes to the most frequent symbol; what is missing comes from the larger ones, an eighth of
     each at a time. The escape always keeps at least 1, so only the escape's frequency can reach 2^bits.
     """
-    flat = probs.reshape(-1)
+    flat = pointer_of(probs)
     row = k * WINDOW
     half = np.int64(1) << (PROB_BITS - 1)
     given = np.int64(0)
@@ -139,7 +139,7 @@ def rewrite(codes, slots, k, class_bits, low, high, freq, decoding):  # type: ig
 
     Symbols come in order, the escape last. ``class_bits``: the window's class << 9. Return 1 if anything changed.
     """
-    flat = codes.reshape(-1)
+    flat = pointer_of(codes)
     row = k << CODE_SHIFT
     low16 = np.uint32(0xFFFF)
     first = np.int64(low)
@@ -160,7 +160,7 @@ def rewrite(codes, slots, k, class_bits, low, high, freq, decoding):  # type: ig
         end += peek(freq, s)
     if last == high:
         end += freq[ESCAPE]
-    flat_slots = slots.reshape(-1)
+    flat_slots = pointer_of(slots)
     slot_row = k * slots.shape[1]
     for at in range(first, last + 1):
         s = ESCAPE if at == high else at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing
 
 
 def _log2_fraction() -> NDArray[np.int64]:
@@ -26,7 +26,7 @@ def _log2_fraction() -> NDArray[np.int64]:
 LOG2_FRACTION = _log2_fraction()
 
 
-@kernel
+@borrowing
 def log2_of(n, fraction):  # type: ignore[no-untyped-def]
     """log2 of an integer 1 <= n < 2^48 in 1/256 bit; ``fraction`` is LOG2_FRACTION."""
     e = np.int64(0)
@@ -36,7 +36,7 @@ def log2_of(n, fraction):  # type: ignore[no-untyped-def]
     return (e << 8) + fraction[((n << 8) >> e) & 0xFF]
 
 
-@kernel
+@borrowing
 def entropy(counts, fraction):  # type: ignore[no-untyped-def]
     """Bits, in 1/256, that symbols take which occur so often."""
     total = np.int64(0)
@@ -48,7 +48,7 @@ def entropy(counts, fraction):  # type: ignore[no-untyped-def]
     return bits + total * log2_of(max(np.int64(1), total), fraction)
 
 
-@kernel
+@borrowing
 def _fill(bits, fraction, out):  # type: ignore[no-untyped-def]
     for freq in range(1, len(out)):
         out[freq] = (bits << 8) - log2_of(np.int64(freq), fraction)

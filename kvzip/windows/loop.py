@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from kvzip.coder.jit import borrowing
+from kvzip.coder.memory import peek, pointer_of
 from kvzip.windows.estimator import CODE_SHIFT, WINDOW, quantise, rewrite, smooth, widen
 from kvzip.windows.rows import code_rows, count_row, decode_rows
 from kvzip.windows.triggers import (
@@ -85,9 +86,9 @@ def build(decoding: bool) -> Any:
     ):
         """Code every run; return (literals used, words used). What lies past an end reads as the spare entries."""
         bits = parameters[TABLE_BITS]
-        flat_codes = codes.reshape(-1)
-        flat_slots = slots.reshape(-1)
-        flat_counts = counts.reshape(-1)
+        flat_codes = pointer_of(codes)
+        flat_slots = pointer_of(slots)
+        flat_counts = pointer_of(counts)
         watchful = measure or parameters[THETA_LOW] + parameters[DRIFT] > 0
         literal = np.int64(0)
         word = np.int64(0)
@@ -115,7 +116,7 @@ def build(decoding: bool) -> Any:
                     overrun += more
                     if watchful:
                         for c in range(channels):
-                            out[c] = flat_codes[codes_from + np.int64(out[c])]
+                            out[c] = peek(flat_codes, codes_from + np.int64(out[c]))
                 else:
                     literal = code_rows(
                         symbols, i, rows, channels, place_at, flat_codes, codes_from, out, at, literals, literal

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import kernel
+from kvzip.coder.jit import borrowing
 from kvzip.windows import prior
-from kvzip.windows.classes import classify
+from kvzip.windows.classes import classify, room
 from kvzip.windows.lengths import LOG2_FRACTION
 from kvzip.windows.prior import Fields
 
@@ -45,9 +45,12 @@ class Opening:
     def choose(self, symbols: NDArray[np.uint8], tokens: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The opening that suits flat ``symbols``, ``tokens`` (int64) rows of each stream."""
         opening = np.zeros(self.size, np.uint8)
+        windows = self.streams * self.classes
         _choose(
             symbols, tokens, self.channels, self.classes, LOG2_FRACTION, bool(self.weight), *self._fields(),
             prior.shape_lengths(), prior.SIGN_MIDDLES, opening, self.class_bytes,
+            np.zeros((windows, 256), np.int64), np.zeros(self.streams * self.channels, np.uint8),
+            room(self.channels, self.classes), self._exponents(), np.empty(prior.SHAPES, np.float64),
         )  # fmt: skip
         return opening
 
@@ -59,14 +62,19 @@ class Opening:
         wrong = _apply(
             opening, self.class_bytes, self.streams, self.channels, self.classes, self.weight, *self._fields(),
             prior.shapes(), prior.SIGNS, class_of, counts,
+            np.zeros(self.streams * self.classes, np.int64), self._exponents(),
         )  # fmt: skip
         return int(wrong)
 
     def _fields(self) -> tuple[int, int, int]:
         return self.fields.exponent, self.fields.sign, self.fields.rest
 
+    def _exponents(self) -> NDArray[np.int64]:
+        """Room for a number for each exponent."""
+        return np.empty(1 << self.fields.exponent, np.int64)
 
-@kernel
+
+@borrowing
 def _bits(classes):  # type: ignore[no-untyped-def]
     bits = 0
     while (1 << bits) < classes:
@@ -74,20 +82,19 @@ def _bits(classes):  # type: ignore[no-untyped-def]
     return bits
 
 
-@kernel
+@borrowing
 def _choose(  # type: ignore[no-untyped-def]
     symbols, tokens, channels, classes, fraction, weighs, exponent_bits, sign_bits, rest_bits, lengths, middles,
-    opening, specs_at,
+    opening, specs_at, histograms, labels, room, exponents, taken,
 ):  # fmt: skip
     streams = len(tokens)
-    histograms = np.zeros((streams * classes, 256), np.int64)
-    labels = np.zeros(streams * channels, np.uint8)
     begin = np.int64(0)
     for stream in range(streams):
         classify(
             symbols, begin, tokens[stream], channels, classes, fraction,
             labels[stream * channels : (stream + 1) * channels],
             histograms[stream * classes : (stream + 1) * classes],
+            *room,
         )  # fmt: skip
         begin += tokens[stream] * channels
     bits = _bits(classes)
@@ -99,15 +106,16 @@ def _choose(  # type: ignore[no-untyped-def]
             opening[(at >> 3) + 1] |= np.uint8(pair >> 8)
         at += bits
     if weighs:
-        prior.choose(histograms, exponent_bits, sign_bits, rest_bits, lengths, middles, opening, specs_at)
+        prior.choose(
+            histograms, exponent_bits, sign_bits, rest_bits, lengths, middles, opening, specs_at, exponents, taken
+        )
 
 
-@kernel
+@borrowing
 def _apply(  # type: ignore[no-untyped-def]
     opening, specs_at, streams, channels, classes, weight, exponent_bits, sign_bits, rest_bits, shapes, signs,
-    class_of, counts,
+    class_of, counts, members, placed,
 ):  # fmt: skip
-    members = np.zeros(streams * classes, np.int64)
     bits = _bits(classes)
     at = 0
     for i in range(streams * channels):
@@ -123,6 +131,6 @@ def _apply(  # type: ignore[no-untyped-def]
         if not prior.exists(opening, specs_at, len(counts), exponent_bits, sign_bits):
             return UNKNOWN
         prior.fill(
-            counts, opening, specs_at, members, weight, shapes, signs, exponent_bits, sign_bits, rest_bits
+            counts, opening, specs_at, members, weight, shapes, signs, exponent_bits, sign_bits, rest_bits, placed
         )  # fmt: skip
     return 0

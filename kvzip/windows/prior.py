@@ -22,8 +22,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzip.coder.jit import kernel
-from kvzip.coder.memory import peek, poke
+from kvzip.coder.jit import borrowing
+from kvzip.coder.memory import peek, pointer_of, poke
 from kvzip.windows.estimator import ESCAPE, INCREMENT_START
 from kvzip.windows.lengths import code_lengths
 
@@ -89,13 +89,13 @@ def shape_lengths() -> NDArray[np.float64]:
     return np.ascontiguousarray(code_lengths(SHAPE_BITS)[shapes()].T).astype(np.float64)
 
 
-@kernel
+@borrowing
 def _choose_shape(exponents, size, lengths, taken, spec, at):  # type: ignore[no-untyped-def]
     """Shape and reference that code the histogram ``exponents[:size]`` in the fewest bits, into ``spec`` at ``at``.
 
     Sums are whole numbers below 2^53 in float64: exact, and vectors multiply it faster than 64-bit integers.
     """
-    flat = lengths.reshape(-1)
+    flat = pointer_of(lengths)
     total = np.int64(0)
     weighted = np.int64(0)
     for s in range(size):
@@ -118,15 +118,16 @@ def _choose_shape(exponents, size, lengths, taken, spec, at):  # type: ignore[no
                 spec[at + 1] = reference
 
 
-@kernel
-def choose(histograms, exponent_bits, sign_bits, rest_bits, lengths, middles, specs, at):  # type: ignore[no-untyped-def]
+@borrowing
+def choose(  # type: ignore[no-untyped-def]
+    histograms, exponent_bits, sign_bits, rest_bits, lengths, middles, specs, at, exponents, taken
+):
     """The priors of classes for their sampled ``histograms`` (classes, 256), into the bytes ``specs`` from ``at`` on.
 
-    ``lengths`` is ``shape_lengths()``, ``middles`` SIGN_MIDDLES.
+    ``lengths`` is ``shape_lengths()``, ``middles`` SIGN_MIDDLES. ``exponents`` (int64, one for each) and ``taken``
+    (float64, one for each shape) are room to work in.
     """
     size = 1 << exponent_bits
-    exponents = np.empty(size, np.int64)
-    taken = np.empty(SHAPES, np.float64)
     for k in range(len(histograms)):
         exponents[:] = 0
         zeros = ones = np.int64(0)
@@ -148,7 +149,7 @@ def choose(histograms, exponent_bits, sign_bits, rest_bits, lengths, middles, sp
             at += 1
 
 
-@kernel
+@borrowing
 def exists(specs, at, windows, exponent_bits, sign_bits):  # type: ignore[no-untyped-def]
     """Whether the bytes ``specs`` from ``at`` on name priors that exist."""
     step = (2 if exponent_bits else 0) + sign_bits
@@ -160,17 +161,19 @@ def exists(specs, at, windows, exponent_bits, sign_bits):  # type: ignore[no-unt
     return True
 
 
-@kernel
-def fill(counts, specs, at, members, tokens, shapes, signs, exponent_bits, sign_bits, rest_bits):  # type: ignore[no-untyped-def]
+@borrowing
+def fill(  # type: ignore[no-untyped-def]
+    counts, specs, at, members, tokens, shapes, signs, exponent_bits, sign_bits, rest_bits, placed
+):
     """Start each window's counts (windows, 257) at its prior, worth ``tokens`` tokens of ``members`` channels each.
 
     ``specs`` holds the bytes that ``choose`` made, from ``at`` on. Exponents outside the shape's reach have no mass;
     those below 0 or above the field are added to its ends. A shape's mass is 2^SHAPE_BITS, a window's about 2^16
-    times its weight. ``shapes`` is ``shapes()``, ``signs`` SIGNS.
+    times its weight. ``shapes`` is ``shapes()``, ``signs`` SIGNS; ``placed`` (int64, one for each
+    exponent) is room to work in.
     """
     step = (2 if exponent_bits else 0) + sign_bits
     size = 1 << exponent_bits
-    placed = np.zeros(size, np.int64)
     for k in range(len(counts)):
         spec = at + k * step
         weight = min(tokens * members[k], np.int64(1 << 20)) * (INCREMENT_START >> 16)

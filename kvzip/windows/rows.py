@@ -126,4 +126,5 @@ def count_row(symbols, row, channels, class_at, counts, counts_from, codes, code
         for c in range(channels):
             k = peek(class_at, c)
             if peek(codes, codes_from + (k << CODE_SHIFT) + np.int64(peek(symbols, row + c))) == 0:
-                counts[counts_from + k * WINDOW + ESCAPE] += increment
+                escape = counts_from + k * WINDOW + ESCAPE
+                poke(counts, escape, peek(counts, escape) + increment)

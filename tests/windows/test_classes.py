@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from kvzip.windows.classes import ROUNDS, SAMPLE_TOKENS, classify
+from kvzip.windows.classes import ROUNDS, SAMPLE_TOKENS, classify, room
 from kvzip.windows.lengths import LOG2_FRACTION
 
 
@@ -45,7 +45,7 @@ def slow(rows, classes):
 def found(rows, classes):
     labels, by_class = np.zeros(rows.shape[1], np.uint8), np.zeros((classes, 256), np.int64)
     symbols = np.concatenate([np.full(5, 9, np.uint8), rows.reshape(-1)])
-    classify(symbols, 5, *rows.shape, classes, LOG2_FRACTION, labels, by_class)
+    classify(symbols, 5, *rows.shape, classes, LOG2_FRACTION, labels, by_class, *room(rows.shape[1], classes))
     return labels, by_class
 
 

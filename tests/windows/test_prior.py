@@ -23,9 +23,13 @@ def parts(fields):
     return fields.exponent, fields.sign, fields.rest
 
 
+def room(fields):
+    return np.empty(1 << fields.exponent, np.int64), np.empty(prior.SHAPES, np.float64)
+
+
 def choose(histograms, fields):
     specs = np.zeros(2 + len(histograms) * fields.bytes_per_class, np.uint8)
-    prior.choose(histograms, *parts(fields), prior.shape_lengths(), prior.SIGN_MIDDLES, specs, 2)
+    prior.choose(histograms, *parts(fields), prior.shape_lengths(), prior.SIGN_MIDDLES, specs, 2, *room(fields))
     assert not specs[:2].any()
     return specs[2:].tobytes()
 
@@ -33,7 +37,7 @@ def choose(histograms, fields):
 def fill(counts, specs, fields, tokens, members):
     given = np.frombuffer(b"\xff" + specs, np.uint8).copy()
     assert prior.exists(given, 1, len(counts), fields.exponent, fields.sign)
-    prior.fill(counts, given, 1, members, tokens, shapes(), prior.SIGNS, *parts(fields))
+    prior.fill(counts, given, 1, members, tokens, shapes(), prior.SIGNS, *parts(fields), room(fields)[0])
 
 
 def slow_choose(histogram, fields):
