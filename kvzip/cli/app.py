@@ -246,6 +246,22 @@ def stats(
     inspect.stats(inputs, _choices(values, "draft"), quiet=quiet, verbose=verbose, json=json)
 
 
+@app.command(cls=Verbatim, name="warmup", epilog="Example: RUN kvzip warmup, in the recipe of an image")
+def compile_kernels(
+    level: Annotated[str | None, typer.Option("-l", "--level", metavar="N,N-M", help="only what these need")] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Compile all kernels ahead.
+
+    Otherwise the first run of each level does it. They are kept below NUMBA_CACHE_DIR, XDG_CACHE_HOME or ~/.cache.
+    """
+    from kvzip.cli import warmup
+
+    warmup.warmup(level, quiet=quiet, verbose=verbose, json=json)
+
+
 prior_app = typer.Typer(
     cls=VerbatimGroup,
     help="Train a prior on dumps, and look at one.",

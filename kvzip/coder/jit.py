@@ -26,6 +26,7 @@ from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
 
 config: Any = numba.config  # its attributes are made at run time
+_PRIVATE = "kvzip-"  # a folder named so ends with the process
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KERNEL_FOLDERS = ("coder", "windows", "planes", "predict", "linear")
 
@@ -53,7 +54,7 @@ def _folder() -> Path:
         os.close(descriptor)
         os.unlink(probe)
     except OSError:
-        folder = Path(tempfile.mkdtemp(prefix="kvzip-"))
+        folder = Path(tempfile.mkdtemp(prefix=_PRIVATE))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
@@ -100,6 +101,11 @@ Counting a reference is an atomic addition, and a tuple of arrays has many.
 
 step = _decorator(forceinline=True, **_uncounted)
 """A part of a kernel's loop, always compiled into it, which borrows its arrays too."""
+
+
+def lasting() -> bool:
+    """Whether compiled kernels are kept beyond this process."""
+    return not Path(config.CACHE_DIR).name.startswith(_PRIVATE)
 
 
 def is_cold(job: str) -> bool:

@@ -61,8 +61,8 @@ FETCHED = 2  # rows from the one that is coded to the one that is asked for
 
 
 @borrowing
-def rebuild(counts, probs, codes, slots, span, contexts, touched, freq, state, parameters, decoding):  # type: ignore[no-untyped-def]
-    """New tables for the windows that were counted in since their last."""
+def rebuild(counts, probs, codes, slots, span, contexts, touched, freq, state, parameters):  # type: ignore[no-untyped-def]
+    """New tables for the windows counted in since their last; the encoder has no ``slots`` but a spare one."""
     for k in range(contexts):
         if touched[k]:
             total = widen(counts, k, span)
@@ -70,7 +70,7 @@ def rebuild(counts, probs, codes, slots, span, contexts, touched, freq, state, p
             low = min(span[k, 0], high)
             smooth(counts, probs, k, low, high, total, parameters[BETA])
             quantise(probs, k, low, high, parameters[TABLE_BITS], freq)
-            state[REBUILDS] += rewrite(codes, slots, k, k << CODE_SHIFT, low, high, freq, decoding)
+            state[REBUILDS] += rewrite(codes, slots, k, k << CODE_SHIFT, low, high, freq, len(slots) > 1)
             touched[k] = 0
     state[DIRTY] = 0
 
@@ -190,7 +190,7 @@ def build(decoding: bool, bf16: bool) -> Any:
                 begin, end = max(np.int64(0), now + 1 - tokens), min(size, np.int64(now + 1))
                 if peek(state, DIRTY):
                     rebuild(
-                        counts, probs, codes, slots, span, contexts, touched, freq, states, parameters, decoding
+                        counts, probs, codes, slots, span, contexts, touched, freq, states, parameters
                     )  # fmt: skip
                 for j in range(begin, end):
                     stream, t = band + j, now - j

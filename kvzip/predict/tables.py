@@ -60,7 +60,7 @@ class Tables:
         state[triggers.INCREMENT] = INCREMENT_START
         rebuild(
             tables.counts, tables.probs, tables.codes, tables.slots, tables.span, count, np.ones(count, np.uint8),
-            np.zeros(WINDOW, np.int64), state, parameters.vector, decoding,
+            np.zeros(WINDOW, np.int64), state, parameters.vector,
         )  # fmt: skip
         return tables
 

@@ -41,8 +41,8 @@ from kvzip.windows.triggers import (
 
 
 @borrowing
-def rebuild(counts, probs, codes, slots, span, first, classes, freq, state, parameters, decoding):  # type: ignore[no-untyped-def]
-    """Make new tables for the windows of one stream."""
+def rebuild(counts, probs, codes, slots, span, first, classes, freq, state, parameters):  # type: ignore[no-untyped-def]
+    """Make new tables for the windows of one stream; the encoder has no ``slots`` but a spare one."""
     for c in range(classes):
         k = first + c
         total = widen(counts, k, span)
@@ -50,7 +50,7 @@ def rebuild(counts, probs, codes, slots, span, first, classes, freq, state, para
         low = min(span[k, 0], high)  # nothing counted yet: no symbols, only the escape
         smooth(counts, probs, k, low, high, total, parameters[BETA])
         quantise(probs, k, low, high, parameters[TABLE_BITS], freq)
-        state[REBUILDS] += rewrite(codes, slots, k, c << CODE_SHIFT, low, high, freq, decoding)
+        state[REBUILDS] += rewrite(codes, slots, k, c << CODE_SHIFT, low, high, freq, len(slots) > 1)
     state[DIRTY] = 0
 
 
@@ -103,7 +103,7 @@ def build(decoding: bool) -> Any:
             left = tokens[stream]
             while left > 0:
                 if state[DIRTY]:
-                    rebuild(counts, probs, codes, slots, span, first, classes, freq, state, parameters, decoding)
+                    rebuild(counts, probs, codes, slots, span, first, classes, freq, state, parameters)
                 rows = tokens_ahead(state, parameters, measure, left)
                 before = literal
                 codes_from = first << CODE_SHIFT
