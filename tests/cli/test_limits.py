@@ -76,9 +76,18 @@ def test_full_standard_output_that_is_not_buffered(folder):
         kvzip("--version", stdout=full, env={"PYTHONUNBUFFERED": "1"}).fails(1, "standard output")
 
 
-def test_start_up_imports_no_numba(folder):
-    names = ("numba", "llvmlite")
+def loaded_by(folder, *args) -> list[str]:
+    """The modules that a run has imported at its end."""
     code = "import sys; from kvzip.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args], cwd=folder, env=environment(), capture_output=True, check=True
+    )
+    loaded = done.stderr.decode().split()
+    assert "kvzip.cli.app" in loaded
+    return loaded
+
+
+def test_start_up_imports_no_numba(folder):
     for args in (
         ["--help"],
         ["--version"],
@@ -86,12 +95,19 @@ def test_start_up_imports_no_numba(folder):
         ["list", "c.safetensors.kvz"],
         ["compress", "-h"],
     ):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *args], cwd=folder, env=environment(), capture_output=True, check=True
-        )
-        loaded = done.stderr.decode().split()
-        assert "kvzip.cli.app" in loaded
-        assert not [name for name in names if name in loaded], args
+        assert not {"numba", "llvmlite"} & set(loaded_by(folder, *args)), args
+
+
+def test_a_run_imports_no_more_than_it_needs(folder):
+    """Options that are right cost no pydantic, and levels without units not their coder."""
+    for args in (
+        ["compress", "-l", "3", "-T", "1", "--alpha", "0.99", "a.safetensors"],
+        ["decompress", "-c", "c.safetensors.kvz", "-o", "-"],
+        ["test", "c.safetensors.kvz"],
+    ):
+        loaded = set(loaded_by(folder, *args))
+        assert "kvzip.blocks.predicted" in loaded, args
+        assert not {"pydantic", "kvzip.linear.loop", "kvzip.linear.group"} & loaded, args
 
 
 def test_a_cold_cache_is_announced_once_and_filled(folder, container):
