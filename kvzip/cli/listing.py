@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json as json_module
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import xxhash
 
+from kvzip.cli.voice import Voice
 from kvzip.container import records
 from kvzip.container.records import RecordReader, starts_container
 from kvzip.container.shared import holds_draft
 from kvzip.container.structures import SINGLE, BlockHead, Member, Start
 from kvzip.container.unit import Unit
 from kvzip.dumps.safetensors import Header, parse_header, read_header
-from kvzip.errors import ContainerError, DumpError
+from kvzip.errors import ContainerError, DumpError, KvzipError
 from kvzip.files import FileSource, members
 from kvzip.layouts.registry import recognise
 
@@ -74,6 +77,29 @@ class Listing:
                 for row in self.tensors
             ],
         }
+
+
+def list_tensors(inputs: Sequence[str] | None, *, json: bool) -> None:
+    """Show the tensors of every input."""
+    found = []
+    failed = False
+    for name in inputs or ["-"]:
+        try:
+            found += listings(name)
+        except KvzipError as error:
+            if error.exit_code == 2:
+                raise
+            failed = True
+            Voice(False, False).error(str(error))
+    if json:
+        print(json_module.dumps({"command": "list", "files": [item.to_json() for item in found]}))
+    else:
+        from kvzip.cli.show.listing import show_listing
+
+        for item in found:
+            show_listing(item)
+    if failed:
+        raise SystemExit(1)
 
 
 def listings(name: str) -> list[Listing]:

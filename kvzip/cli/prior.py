@@ -67,6 +67,6 @@ def show(name: str, *, json: bool) -> None:
     if json:
         print(json_module.dumps({"command": "prior show"} | item.to_json()))
         return
-    from kvzip.cli.render import show_prior
+    from kvzip.cli.show.prior import show_prior
 
     show_prior(item)

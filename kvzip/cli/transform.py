@@ -227,7 +227,7 @@ def _finish(
     voice.remember_compilation(verb)
     if settings.remove:
         if options and options.verify:
-            from kvzip.cli.inspect import check_container
+            from kvzip.cli.check import check_container
 
             check_container(done.job.target, 0, (options.prior, options.draft))
         remove()

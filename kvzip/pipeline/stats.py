@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from kvzip.blocks.course import Course
 from kvzip.blocks.tally import COUNTERS, TRIGGERS
 from kvzip.container.structures import Start
 from kvzip.pipeline.report import ChainRecord, Report
@@ -37,6 +38,7 @@ class StreamStats:
     escapes: int
     drafted: int = 0  # values that the draft reached
     exact: int = 0  # values that it had
+    course: Course | None = None  # if it was asked for
 
     @property
     def bits_per_value(self) -> float:

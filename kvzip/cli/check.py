@@ -1,4 +1,4 @@
-"""``test``, ``list`` and ``stats``: look into dumps and containers without writing any."""
+"""``test``: containers decoded to nowhere."""
 
 from __future__ import annotations
 
@@ -88,62 +88,3 @@ def check_container(
     if voice:
         voice.remember_compilation("decompress")
     return report.container_bytes, report.source_bytes
-
-
-def list_tensors(inputs: Sequence[str] | None, *, json: bool) -> None:
-    """Show the tensors of every input."""
-    from kvzip.cli import listing
-
-    found = []
-    failed = False
-    for name in inputs or ["-"]:
-        try:
-            found += listing.listings(name)
-        except KvzipError as error:
-            if error.exit_code == 2:
-                raise
-            failed = True
-            Voice(False, False).error(str(error))
-    if json:
-        print(json_module.dumps({"command": "list", "files": [item.to_json() for item in found]}))
-    else:
-        from kvzip.cli.render import show_listing
-
-        for item in found:
-            show_listing(item)
-    if failed:
-        raise SystemExit(1)
-
-
-def stats(inputs: Sequence[str] | None, choices: dict[str, Any], *, quiet: bool, verbose: bool, json: bool) -> None:
-    """Measure every input and show it."""
-    from kvzip import api
-
-    voice = Voice(quiet, verbose)
-    rows = []
-    failed = False
-    for name in inputs or ["-"]:
-        try:
-            voice.announce_compilation("compress")
-            with voice.progress(shown(name), None) as progress:
-                found = api.stats(name, progress=progress, **choices)
-            voice.remember_compilation("decompress" if found.was_container else "compress")
-        except KvzipError as error:
-            if error.exit_code == 2:
-                raise
-            failed = True
-            voice.error(str(error))
-            continue
-        if not found.streams and found.members == 0:
-            failed = True
-            voice.error(f"it holds no file: {shown(name)}; name a dump or a folder of dumps")
-            continue
-        rows.append(found.to_json())
-        if not json:
-            from kvzip.cli.render import show_stats
-
-            show_stats(found, every_head=verbose)
-    if json:
-        print(json_module.dumps({"command": "stats", "files": rows}))
-    if failed:
-        raise SystemExit(1)

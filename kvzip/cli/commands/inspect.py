@@ -1,0 +1,74 @@
+"""``test``, ``list`` and ``stats``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kvzip.cli import options as o
+from kvzip.cli.root import app
+from kvzip.cli.verbatim import Verbatim
+
+
+@app.command(cls=Verbatim, name="test")
+def check_containers(
+    inputs: o.Inputs = None,
+    threads: o.Threads = "0",
+    quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+    prior: o.NeededPrior = None,
+    draft: o.NeededDraft = None,
+) -> None:
+    """Check containers.
+
+    Decodes them into nothing and compares every checksum.
+    """
+    from kvzip.cli import check
+
+    check.test(inputs, o.threads_of(threads), prior, draft, quiet=quiet, verbose=verbose, json=json)
+
+
+@app.command(cls=Verbatim, name="list")
+def list_tensors(inputs: o.Inputs = None, json: o.Json = False) -> None:
+    """Show the tensors of dumps and containers."""
+    from kvzip.cli import listing
+
+    listing.list_tensors(inputs, json=json)
+
+
+@app.command(
+    cls=Verbatim, epilog="Example: kvzip stats --json dump.safetensors | jq .files[0].kinds.key.bits_per_value"
+)
+def stats(
+    inputs: o.Inputs = None,
+    level: o.Level = "3",
+    threads: o.Threads = "0",
+    quiet: o.Quiet = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="every head, not only layers")] = False,
+    json: o.Json = False,
+    layout: o.Layout = None,
+    rope: o.Rope = None,
+    draft: o.Draft = None,
+    preset: o.Preset = None,
+    alpha: o.Alpha = None,
+    beta: o.Beta = None,
+    theta_low: o.ThetaLow = None,
+    theta_new: o.ThetaNew = None,
+    n_update: o.NUpdate = None,
+    symbol_bits: o.SymbolBits = None,
+    prior: o.Prior = None,
+    prior_weight: o.PriorWeight = None,
+    warmup: o.Warmup = None,
+    drift: o.Drift = None,
+    classes: o.Classes = None,
+) -> None:
+    """Show where the bits go.
+
+    By kind, layer and head, of dumps (as if they were compressed) and containers.
+    """
+    values = dict(locals())
+    from kvzip.cli import stats as command
+
+    command.stats(inputs, o.choices(values, "draft"), quiet=quiet, verbose=verbose, json=json)

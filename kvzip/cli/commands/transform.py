@@ -1,0 +1,89 @@
+"""``compress`` and ``decompress``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kvzip.cli import options as o
+from kvzip.cli.root import app
+from kvzip.cli.verbatim import Verbatim
+
+
+@app.command(
+    cls=Verbatim, epilog="Example: kvzip compress -1 -c dump.safetensors | ssh host 'cat > dump.safetensors.kvz'"
+)
+def compress(
+    inputs: o.Inputs = None,
+    output: o.Output = None,
+    output_dir: o.OutputDir = None,
+    stdout: o.Stdout = False,
+    level: o.Level = "3",
+    threads: o.Threads = "0",
+    recursive: o.Recursive = False,
+    force: o.Force = False,
+    remove: o.Remove = False,
+    verify: Annotated[bool, typer.Option("--verify", help="decode what was written and compare")] = False,
+    quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+    layout: o.Layout = None,
+    rope: o.Rope = None,
+    draft: o.Draft = None,
+    block_size: Annotated[
+        str | None,
+        typer.Option("--block-size", metavar="SIZE", help="4K..64M, a power of two: what is checked at once"),
+    ] = None,
+    preset: o.Preset = None,
+    alpha: o.Alpha = None,
+    beta: o.Beta = None,
+    theta_low: o.ThetaLow = None,
+    theta_new: o.ThetaNew = None,
+    n_update: o.NUpdate = None,
+    symbol_bits: o.SymbolBits = None,
+    prior: o.Prior = None,
+    embed_prior: o.EmbedPrior = False,
+    prior_weight: o.PriorWeight = None,
+    warmup: o.Warmup = None,
+    drift: o.Drift = None,
+    classes: o.Classes = None,
+) -> None:
+    """Compress dumps.
+
+    FILE becomes FILE.kvz, a directory one container; sources are kept.
+    """
+    values = dict(locals())
+    from kvzip.cli import transform
+    from kvzip.cli.sizes import block_log2
+
+    chosen = o.choices(values, "verify", "embed_prior")
+    extra = {} if block_size is None else {"block_log2": block_log2(block_size)}
+    job = transform.Settings(output, output_dir, stdout, recursive, force, remove, quiet, verbose, json)
+    transform.compress(inputs, job, chosen | extra, draft)
+
+
+@app.command(cls=Verbatim, epilog="Example: kvzip decompress -c dump.safetensors.kvz | sha256sum")
+def decompress(
+    inputs: o.Inputs = None,
+    output: o.Output = None,
+    output_dir: o.OutputDir = None,
+    stdout: o.Stdout = False,
+    threads: o.Threads = "0",
+    recursive: o.Recursive = False,
+    force: o.Force = False,
+    remove: o.Remove = False,
+    quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+    prior: o.NeededPrior = None,
+    draft: o.NeededDraft = None,
+) -> None:
+    """Restore what was compressed.
+
+    FILE.kvz becomes FILE again, byte for byte; containers are kept.
+    """
+    from kvzip.cli import transform
+
+    job = transform.Settings(output, output_dir, stdout, recursive, force, remove, quiet, verbose, json)
+    transform.decompress(inputs, job, o.threads_of(threads), prior, draft)

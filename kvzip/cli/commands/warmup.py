@@ -1,0 +1,27 @@
+"""``warmup``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kvzip.cli import options as o
+from kvzip.cli.root import app
+from kvzip.cli.verbatim import Verbatim
+
+
+@app.command(cls=Verbatim, name="warmup", epilog="Example: RUN kvzip warmup, in the recipe of an image")
+def compile_kernels(
+    level: Annotated[str | None, typer.Option("-l", "--level", metavar="N,N-M", help="only what these need")] = None,
+    quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> None:
+    """Compile all kernels ahead.
+
+    Otherwise the first run of each level does it. They are kept below NUMBA_CACHE_DIR, XDG_CACHE_HOME or ~/.cache.
+    """
+    from kvzip.cli import warmup
+
+    warmup.warmup(level, quiet=quiet, verbose=verbose, json=json)

@@ -1,0 +1,85 @@
+"""Options that several commands have, and what turns their text into values."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from kvzip.cli.verbatim import real, whole
+
+Inputs = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="- or nothing: standard input")]
+Output = Annotated[
+    str | None, typer.Option("-o", "--output", metavar="FILE", help="write here; - is standard output")
+]
+OutputDir = Annotated[
+    str | None, typer.Option("--output-dir", metavar="DIR", help="write below DIR, mirroring trees")
+]
+Stdout = Annotated[bool, typer.Option("-c", "--stdout", help="write to standard output")]
+Force = Annotated[bool, typer.Option("-f", "--force", help="overwrite; write to a terminal; compress a .kvz again")]
+Threads = Annotated[str, typer.Option("-T", "--threads", metavar="N", envvar="KVZIP_THREADS", help="0: all cores")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="say nothing but errors")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="say more")]
+Remove = Annotated[bool, typer.Option("--rm", help="remove the input once the output is safe")]
+Json = Annotated[bool, typer.Option("--json", help="report as JSON")]
+Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="every file below a directory by itself")]
+Level = Annotated[str, typer.Option("-l", "--level", metavar="1..9", envvar="KVZIP_LEVEL", help="1 fast ... 9 small")]
+Layout = Annotated[str | None, typer.Option("--layout", metavar="NAME", help="do not guess the layout of tensors")]
+Rope = Annotated[
+    str | None,
+    typer.Option("--rope", metavar="ROPE", help="how keys are rotated: auto, none, half:theta=1e5, interleaved:..."),
+]
+Preset = Annotated[str | None, typer.Option("--preset", metavar="NAME", help="classic: the published starting point")]
+
+
+def _setting(option: str, metavar: str, what: str) -> Any:
+    return typer.Option(option, metavar=metavar, help=what, show_default=False, rich_help_panel="Estimator")
+
+
+Alpha = Annotated[str | None, _setting("--alpha", "0.5..1", "what a count keeps from token to token")]
+Beta = Annotated[str | None, _setting("--beta", "0..0.999", "what a probability keeps at an update")]
+ThetaLow = Annotated[str | None, _setting("--theta-low", "P", "update on symbols less likely than P; 0 never")]
+ThetaNew = Annotated[str | None, _setting("--theta-new", "P", "update on a share P of unknown symbols; 0 never")]
+NUpdate = Annotated[str | None, _setting("--n-update", "N", "update every N tokens")]
+SymbolBits = Annotated[str | None, _setting("--symbol-bits", "8..16", "bits of a value that are modelled")]
+Prior = Annotated[str | None, _setting("--prior", "FILE", "a trained prior; builtin, or none to start empty")]
+EmbedPrior = Annotated[
+    bool, typer.Option("--embed-prior", help="put the trained prior into the container", rich_help_panel="Estimator")
+]
+NeededPrior = Annotated[
+    str | None, typer.Option("--prior", metavar="FILE", help="the trained prior that the containers need")
+]
+Draft = Annotated[
+    str | None, typer.Option("--draft", metavar="DRAFT", help="another cache of these tokens, to predict from")
+]
+NeededDraft = Annotated[
+    str | None, typer.Option("--draft", metavar="DRAFT", help="the draft that the containers were made with")
+]
+PriorWeight = Annotated[str | None, _setting("--prior-weight", "N", "what the prior weighs, in tokens")]
+Warmup = Annotated[str | None, _setting("--warmup", "N", "first N tokens by the prior alone")]
+Drift = Annotated[str | None, _setting("--drift", "X", "reset when code length grows X-fold; 0 never")]
+Classes = Annotated[str | None, _setting("--classes", "1..16", "classes of channels of a stream")]
+
+
+def settings(values: dict[str, Any]) -> dict[str, Any]:
+    """The estimator's options among a command's values."""
+    reals = ("alpha", "beta", "theta_low", "theta_new", "drift")
+    wholes = ("n_update", "symbol_bits", "warmup", "classes", "prior_weight")
+    numbers = {name: real(_option(name), values[name]) for name in reals}
+    return numbers | {name: whole(_option(name), values[name]) for name in wholes} | {"prior": values["prior"]}
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def threads_of(text: str) -> int:
+    """The number of threads, from an option or the environment."""
+    return int(whole("-T, --threads", text, "KVZIP_THREADS"))
+
+
+def choices(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Level, threads, layout, preset and rope among a command's values, and those of ``names``."""
+    level, threads = whole("-l, --level", values["level"], "KVZIP_LEVEL"), threads_of(values["threads"])
+    same = {name: values[name] for name in ("layout", "preset", "rope", *names)}
+    return {"level": level, "threads": threads} | same | settings(values)

@@ -1,0 +1,1 @@
+"""What stands on a page: one module for what a command shows."""
