@@ -45,6 +45,11 @@ class StreamStats:
         """What a value takes in the container."""
         return self.bits / max(1, self.values)
 
+    def to_json(self) -> dict[str, Any]:
+        """Stable keys for pipelines."""
+        own = {name: value for name, value in vars(self).items() if name != "course"}
+        return own | {"bits_per_value": self.bits_per_value}
+
 
 @dataclass
 class Totals:
@@ -160,7 +165,7 @@ class Stats:
                 {"layer": layer, "kind": kind or "opaque"} | totals.to_json()
                 for (layer, kind), totals in self.layers.items()
             ],
-            "streams": [asdict(s) | {"bits_per_value": s.bits_per_value} for s in self.streams],
+            "streams": [s.to_json() for s in self.streams],
         }
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from kvzip.cli.listing import Listing
+from typing import TYPE_CHECKING
+
 from kvzip.cli.render import Columns, Page
 from kvzip.cli.sizes import human
 from kvzip.files.faults import shown
+
+if TYPE_CHECKING:
+    from kvzip.cli.listing import Listing
 
 
 def show_listing(listing: Listing) -> None:
