@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.blocks.course import Courses
 from kvzip.blocks.draft import DraftRows
 from kvzip.blocks.drafted import Drafted, worth
 from kvzip.blocks.planar import Planar
@@ -79,12 +80,15 @@ class Chain:
 
     def encode(self, values: NDArray[Any]) -> bytes:
         """The payload for ``values`` (streams, tokens, channels) of unsigned integers."""
+        self.chart(values.shape)
         payload = self._encode_predicted(values) if self.choice else None
         if payload is None:
             payload = self.planar.encode(values, bytes((WINDOWS,)))
             if len(payload) > values.nbytes:
                 self.planar.close()
                 payload = self._store(values)
+            elif self.measure:
+                self.planar.account()
         self._observe(payload, values)
         return payload
 
@@ -92,6 +96,7 @@ class Chain:
         """The inverse of ``encode``: values (streams, tokens, channels). ContainerError on anything wrong."""
         cursor = Cursor(payload, where)
         method = cursor.u8()
+        self.chart((block.streams, block.tokens, block.channels))
         if method in (PREDICTED, DRAFTED) and grid_of(self.extent.dtype) is not None and not self.extent.opaque:
             if method == DRAFTED and self.around.draft is None:
                 raise cursor.damaged("needs a draft that its container does not name")
@@ -158,10 +163,12 @@ class Chain:
         """Drop the prediction, keeping its counters if it was ``used``."""
         if self.predicted is not None and used and self.measure:
             self.predicted.report_to(self.tally)
+            if self.predicted.courses is not None and self.tally.courses is not None:
+                self.tally.courses.merge(self.predicted.courses)
         self.predicted = None
 
     def _store(self, values: NDArray[Any]) -> bytes:
-        self.tally.stored += values.nbytes
+        self._count_stored(values.shape[1], values.nbytes)
         return bytes((STORED,)) + values.tobytes()
 
     def _stored(self, cursor: Cursor, block: Block) -> NDArray[Any]:
@@ -169,11 +176,23 @@ class Chain:
         dtype = np.dtype(f"<u{self.extent.itemsize}")
         stored = cursor.take(block.streams * block.tokens * block.channels * dtype.itemsize)
         cursor.finish()
-        self.tally.stored += len(stored)
+        self._count_stored(block.tokens, len(stored))
         return np.frombuffer(stored, dtype).reshape(block.streams, block.tokens, block.channels)
+
+    def _count_stored(self, tokens: int, nbytes: int) -> None:
+        self.tally.stored += nbytes
+        if self.tally.courses is not None:
+            self.tally.courses.spread(tokens, 8.0 * self.extent.itemsize)
+
+    def chart(self, shape: tuple[int, ...]) -> None:
+        """Make room for the course of each stream, if anybody wants it; rows of opaque data are no tokens."""
+        if self.measure and self.tally.courses is None and not self.extent.opaque:
+            self.tally.courses = Courses(shape[0], self.extent.tokens, shape[2])
 
     def _observe(self, payload: bytes | memoryview, values: NDArray[Any]) -> None:
         """Note a finished block for the statistics, if anybody wants them."""
         if self.measure:
             self.tally.payload += len(payload)
             self.tally.observe(values, self.extent.dtype)
+            if self.tally.courses is not None:
+                self.tally.courses.token += values.shape[1]

@@ -46,6 +46,7 @@ class Planar:
         self.planes = planes_of(extent.dtype, extent.symbol_bits, not extent.opaque)
         self.turn = (extent.dtype.exponent, extent.dtype.mantissa)
         self.models: dict[int, PlaneModel] = {}
+        self.coded: tuple[list[int], NDArray[np.int64], int] = [], np.zeros(0, np.int64), 0  # by ``encode``
 
     def encode(self, values: NDArray[Any], method: bytes = b"") -> bytes:
         """The payload, behind ``method``, for ``values`` (streams, tokens, channels)."""
@@ -70,8 +71,7 @@ class Planar:
                 put_varint(head, len(coded.literals))
                 head += opening.data
                 sections += [coded.states, coded.words, coded.literals]
-        if self.measure:
-            self._count_raw(kinds, len(symbols[0]))
+        self.coded = kinds, tokens, values.shape[2]
         return b"".join([method, head, *(section.data for section in (*sections, raw))])
 
     def decode(self, cursor: Cursor, block: Block) -> NDArray[Any]:
@@ -97,7 +97,9 @@ class Planar:
                 symbols[number] = np.full(count, plan.value, np.uint8)
             last = number == len(self.planes) - 1
             lay(symbols[number], plane.shift, flat, number == 0, *(self.turn if last else (0, 0)))
-        self._count_raw([plan.kind for plan in plans], count)
+        self.coded = [plan.kind for plan in plans], tokens, block.channels
+        if self.measure:
+            self.account()
         return self._restore_tails(flat, tokens, shape)
 
     def promised(self, values: NDArray[Any]) -> int:
@@ -230,10 +232,25 @@ class Planar:
             if n in self.models:
                 self.tally.absorb(n, self.models.pop(n).states[:, triggers.COUNTERS])
 
-    def _count_raw(self, kinds: list[int], symbols: int) -> None:
-        for number, kind in enumerate(kinds):
-            if kind == RAW:
-                self.tally.raw[number] = self.tally.raw.get(number, 0) + symbols
+    def account(self) -> None:
+        """Add what the block coded last took."""
+        kinds, tokens, channels = self.coded
+        raw = [number for number, kind in enumerate(kinds) if kind == RAW]
+        for number in raw:
+            self.tally.raw[number] = self.tally.raw.get(number, 0) + int(tokens.sum()) * channels
+        courses = self.tally.courses
+        if courses is None:
+            return
+        models = [self.models[number] for number, kind in enumerate(kinds) if kind >= CONTINUED]
+        width = sum(self.planes[number].width for number in raw)
+        at = 0
+        for stream, rows in enumerate(tokens.tolist()):
+            bits = np.full((rows, channels), width << 8, np.int64)
+            for model in models:
+                bits += model.costs[at * channels : (at + rows) * channels].reshape(rows, channels)
+                courses.happen(stream, np.arange(rows), model.events[at : at + rows])
+            courses.add(stream, np.arange(rows), bits, 1 / 256)
+            at += rows
 
 
 @dataclass

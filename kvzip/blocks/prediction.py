@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.blocks.course import Courses
 from kvzip.blocks.tally import COUNTERS, Tally
 from kvzip.coder import rans
 from kvzip.predict.grid import Grid, grid_of
@@ -65,6 +66,7 @@ class Prediction:
         self.halved = 8 * extent.itemsize != grid.bits  # F32, whose upper half is predicted
         self.token = 0  # of the chain's next row
         self.order: NDArray[np.int64] | None = None
+        self.courses: Courses | None = None  # if measured
 
     def _new_model(
         self, choice: Choice, channels: int, scales: NDArray[np.int8], seen: Occurrences | None
@@ -108,6 +110,25 @@ class Prediction:
             raise cursor.damaged("names a rope for wider rows")
         if tokens and (len(self.tokens[tokens - 1].slot) != self.extent.tokens or self.token):
             raise cursor.damaged("names the tokens of another dump")
+
+    def _chart(self, model: ResidualModel, tokens: NDArray[np.int64], halves: bool) -> None:
+        """Note what a model's last run took, which were these ``tokens`` of the block; with ``halves`` of 16 bits."""
+        if not self.measure:
+            return
+        streams, _, channels = model.costs.shape
+        if self.courses is None:
+            self.courses = Courses(streams, self.extent.tokens, channels)
+        self.courses.token = self.token
+        for stream, (costs, events) in enumerate(zip(model.costs, model.events, strict=True)):
+            bits = costs
+            if self.order is not None:
+                bits = np.empty_like(costs)
+                bits[:, self.order] = costs
+            self.courses.add(stream, tokens, bits, 1 / 256)
+            self.courses.happen(stream, tokens, events)
+        if halves:
+            for stream in range(streams):
+                self.courses.add(stream, tokens, np.full((len(tokens), channels), 16))
 
     def _report_model(self, model: ResidualModel, tally: Tally) -> None:
         """Add what a model did; the windows' counters go with the first stream, since streams share them."""

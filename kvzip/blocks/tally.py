@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.blocks.course import Courses
 from kvzip.dtypes import Dtype
 
 Counts = NDArray[np.int64]
@@ -25,6 +26,7 @@ class Tally:
     windows: dict[int, Counts] = field(default_factory=dict)  # (streams, len(COUNTERS))
     spent: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # bits of each stream, by what for
     parts: list[PartCounts] = field(default_factory=list)  # one a stream, if measured
+    courses: Courses | None = None  # where the bits of values lie, if measured
     drafted: Counts | None = None  # (streams, 2): values that the draft reached, and those it had exactly
 
     def absorb(self, plane: int, counters: Counts) -> None:

@@ -147,7 +147,7 @@ class UnitCoder:
         self.apart = False
         self.near: _Side | None = None
         self.far: _Side | None = None
-        self.noted = np.zeros(len(shape.kinds))  # bits of each stream that the statistics know of
+        self.costs: list[tuple[int, list[NDArray[np.float32]], bool]] = []  # see ``_take_costs``
 
     @property
     def blocks(self) -> int:
@@ -171,6 +171,7 @@ class UnitCoder:
                 self._note(len(payload), parts, start)
                 return payload
             self.apart = True
+            self.costs = []
         out = bytearray((APART,))
         for chain, part in zip(self.chains, parts, strict=True):
             put_bytes(out, chain.encode(part))
@@ -240,7 +241,10 @@ class UnitCoder:
         cursor.finish()
 
     def _encode_rows(self, values: Values, start: int, stop: int, near: bool) -> bytes:
-        return self._side(near).coder.encode(rows(values, start, stop), *self._around(start, stop, near))
+        coder = self._side(near).coder
+        payload = coder.encode(rows(values, start, stop), *self._around(start, stop, near))
+        self._take_costs(coder, start)
+        return payload
 
     def _decode_rows(
         self, payload: memoryview, values: Values, start: int, stop: int, near: bool, where: str
@@ -249,7 +253,9 @@ class UnitCoder:
 
         if bytes(payload[:1]) > bytes((HALVES,)):
             raise UnsupportedError(f"{where} is coded in mode {payload[0]}, unknown here; use a newer kvzip")
-        block = self._side(near).coder.decode(payload, stop - start, *self._around(start, stop, near))
+        coder = self._side(near).coder
+        block = coder.decode(payload, stop - start, *self._around(start, stop, near))
+        self._take_costs(coder, start)
         for into, part in zip(rows(values, start, stop), block, strict=True):
             into[:] = part
 
@@ -273,28 +279,41 @@ class UnitCoder:
         around = Around(prior=self.prior)
         return [Chain(extent, self.parameters, self.measure, around) for extent in self.shape.extents]
 
+    def _take_costs(self, coder: LayerCoder, start: int) -> None:
+        """Keep what the values coded last took, from token ``start`` on, until it is known that they stay so."""
+        if self.measure:
+            self.costs.append((start, coder.costs(), coder.halved))
+
     def _note(self, payload: int, parts: Values, start: int) -> None:
         """Share a block's ``payload`` bytes out among the extents, for the statistics if anybody wants them."""
         if not self.measure:
             return
-        spent = np.sum([side.coder.spent() for side in (self.near, self.far) if side] or [self.noted], axis=0)
-        bits, self.noted = spent - self.noted, spent
-        whole = sum(part.size for part in parts)
-        at = 0
+        costs, self.costs = self.costs, []
+        whole = sum(float(bits.sum()) + 16.0 * bits.size * halved for _, run, halved in costs for bits in run)
+        first = 0
         reached = min(parts[0].shape[1], max(0, self.draft.tokens - start)) if self.draft else 0
         drafted = self.draft.numbers(start, start + reached) if self.draft and reached else []
         for chain, part in zip(self.chains, parts, strict=True):
-            own = bits[at : at + len(part)]
+            streams = range(first, first + len(part))
+            first += len(part)
             if drafted:
-                numbers = np.stack(drafted[at : at + len(part)])
+                numbers = np.stack([drafted[stream] for stream in streams])
                 chain.tally.compare(matches(part[:, :reached], chain.extent.dtype, numbers))
-            at += len(part)
-            chain.tally.spend("symbols", own)
-            halves = np.full(len(part), 16.0 * part[0].size * (chain.extent.dtype.name == "F32"))
-            if halves.any():
-                chain.tally.spend("mantissa", halves)
-            taken = (own.sum() + halves.sum()) / max(1.0, bits.sum() + 16.0 * whole * (halves.any()))
-            chain.tally.payload += round(payload * taken)
+            chain.chart(part.shape)
+            own = np.zeros((2, len(part)))
+            assert chain.tally.courses is not None
+            chain.tally.courses.token = 0
+            for at, run, halved in costs:
+                tokens = np.arange(at, at + len(run[0]))
+                for number, stream in enumerate(streams):
+                    bits = run[stream] + np.float32(16 * halved)
+                    chain.tally.courses.add(number, tokens, bits)
+                    own[:, number] += float(run[stream].sum()), 16.0 * bits.size * halved
+            chain.tally.courses.token = start + part.shape[1]
+            chain.tally.spend("symbols", own[0])
+            if own[1].any():
+                chain.tally.spend("mantissa", own[1])
+            chain.tally.payload += round(payload * own.sum() / max(1.0, whole))
             chain.tally.observe(np.ascontiguousarray(part), chain.extent.dtype)
 
     def records(self) -> list[tuple[Extent, Block, Chain]]:

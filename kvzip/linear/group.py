@@ -107,7 +107,6 @@ def _work(group: Group, count: int, whole: list[Any], real: list[float], setting
         room=_floats((PARTS + 2) * SIDE),
         means=np.zeros(own),
         devs=np.zeros(own),
-        spent=np.zeros(own // SIDE),
     )
 
 
@@ -148,7 +147,7 @@ class GroupCoder:
             integrate(self.sym.table, kind * ROW, self.sym.moments, kind * MOMENTS)
         self.memory = _memory(settings.slots if settings.repeats else 1, own)
         whole = [blocks, base_blocks, limit, back, both, group.pairs, own, settings.repeats, stride,
-                 settings.count_every, measure, settings.coarse, both and settings.parts,
+                 settings.count_every, settings.coarse, both and settings.parts,
                  min((1 + near) // SIDE + 1, base_blocks)]  # fmt: skip
         real = [settings.keep_base if count else settings.keep, settings.weight_floor, settings.weight_ceiling,
                 settings.rate, settings.keep, settings.surprise, 0.0,
@@ -156,10 +155,8 @@ class GroupCoder:
         self.work = _work(group, count, whole, real, settings)
         self.nothing = _floats(own)  # a draft that says nothing, the same for every token
         self.starts = self.freqs = np.empty(0, np.uint32)
-
-    def spent(self) -> NDArray[np.float64]:
-        """Bits of each own column so far, on average over its block, if they are measured."""
-        return np.repeat(self.work.spent / SIDE, SIDE)
+        self.measure = measure
+        self.costs = _floats(0)  # (tokens, own) bits of the values coded last, if they are measured
 
     def refresh_inverse(self) -> None:
         """Make the decoder's guesses fit the distributions."""
@@ -172,9 +169,10 @@ class GroupCoder:
             self.freqs = np.empty(2 * k.size, np.uint32)
         starts, freqs = self.starts, self.freqs
         draft = self.nothing if draft is None else np.ascontiguousarray(draft, np.float32).reshape(-1)
+        self.costs = np.zeros((len(k), self.own) if self.measure else 0, np.float32)
         count = loop.run(
             decoding, k.reshape(-1), len(k), draft, base, ids, self.one, self.two, self.cols, self.sym, self.memory,
-            self.work, words, starts, freqs,
+            self.work, words, starts, freqs, self.costs.reshape(-1),
         )  # fmt: skip
         return starts, freqs, count
 

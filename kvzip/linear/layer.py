@@ -61,6 +61,7 @@ class LayerCoder:
         self.columns_out = sum(channels)
         self._coders: list[GroupCoder] = []
         self._start: tuple[int, int] | None = None  # scale and exponent
+        self._last = CODED, 0  # mode and tokens of the last payload
         self._angles = [np.tile(np.array([1.0, 0.0]), (group.pairs, 1)) for group in self.groups]
         self._variances = [np.zeros(len(group.source), np.float32) for group in self.groups]
         self._softened = 0  # tokens
@@ -143,7 +144,9 @@ class LayerCoder:
         payload = struct.pack("<Bbb", mode, *start) + head + b"".join(parts)
         if len(payload) > 3 + tokens * sum(self.channels) * self.dtype.bits // 8:
             plain = [np.ascontiguousarray(part, self._unsigned).tobytes() for part in values]
+            self._last = PLAIN, tokens
             return struct.pack("<Bbb", PLAIN, *start) + b"".join(plain)
+        self._last = mode, tokens
         return payload
 
     def _choose_start(self, values: Sequence[Bits], draft: Draft) -> tuple[int, int]:
@@ -177,6 +180,7 @@ class LayerCoder:
         payload = bytes(payload)
         mode, scale, exponent = struct.unpack("<Bbb", payload[:3].ljust(3, b"\0"))
         self._begin(scale, exponent, draft is not None)
+        self._last = mode, tokens
         if mode != PLAIN:
             return self._decode_groups(payload, mode, tokens, base, ids, draft)
         at = 3
@@ -225,15 +229,21 @@ class LayerCoder:
         for coder in self._coders:
             coder.refresh_inverse()
 
-    def spent(self) -> NDArray[np.float64]:
-        """Bits of each stream so far, but for the lower halves of F32, if they are measured."""
-        out = np.zeros(len(self.channels))
-        for group, coder in zip(self.groups, self._coders, strict=False):
-            bits = coder.spent()
-            for stream, (start, size) in enumerate(zip(self._starts, self.channels, strict=True)):
-                columns = group.column_of[start : start + size]
-                out[stream] += bits[columns[columns >= 0]].sum()
-        return out
+    def costs(self) -> list[NDArray[np.float32]]:
+        """(tokens, channels) bits of each stream's values that were coded last, but for the lower halves of F32, if
+        they are measured."""
+        mode, tokens = self._last
+        whole = np.full((tokens, sum(self.channels)), self._plain.width if mode == PLAIN else 0, np.float32)
+        for group, coder in zip(self.groups, self._coders, strict=True):
+            own = group.source >= 0
+            if mode != PLAIN:
+                whole[:, group.source[own]] = coder.costs[:, own]
+        return [whole[:, at : at + size] for at, size in zip(self._starts, self.channels, strict=True)]
+
+    @property
+    def halved(self) -> bool:
+        """Whether 16 more bits of each value followed what was coded last."""
+        return self._last[0] != CODED and self._plain.raw > 0
 
     def columns(self, values: Sequence[Bits], draft: Draft = None) -> NDArray[np.float32]:
         """The next layer's base: keys before RoPE and values. Successive calls continue the same tokens.

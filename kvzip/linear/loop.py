@@ -38,7 +38,6 @@ from kvzip.linear.state import (
     KEEP,
     KEEP_TWO,
     LIMIT,
-    MEASURE,
     NEAR,
     NEXT_ADAPT,
     OWN,
@@ -57,6 +56,7 @@ from kvzip.linear.state import (
     WITH_PARTS,
 )  # fmt: skip
 from kvzip.linear.sweep import restart, start_of, sweep_known
+from kvzip.linear.symbol_code import RUN
 
 PATIENCE = 4  # tokens with mostly absurd values after which all begins again
 LOST = np.float32(16.0)  # energy of a token whose draft is not what it was: nearly all values are clipped
@@ -139,7 +139,7 @@ def approach(one, two, b, whole):  # type: ignore[no-untyped-def]
 
 @borrowing
 def code_token(  # type: ignore[no-untyped-def]
-    decoding, k, row, draft, drow, one, two, cols, sym, memory, work, words, starts, freqs, token, known, flow,
+    decoding, k, row, draft, drow, one, two, cols, sym, memory, work, words, starts, freqs, costs, token, known, flow,
 ):  # fmt: skip
     """Sweep and code the own blocks. ``token`` is (number, id)."""
     whole = work.whole
@@ -185,10 +185,22 @@ def code_token(  # type: ignore[no-untyped-def]
             trusted = compare(memory, cols, token[1], block, own, first, one.n, energy, trusted)
         if counted:
             count_quantiles(starts, freqs, i, flow[5] - i, sym.counts, 2 * kind * COUNT_ROW, work.shares)
-        if whole[MEASURE]:
-            for s in range(i, flow[5]):
-                work.spent[block] += TOTAL_BITS - np.log2(np.float64(freqs[s]))  # decides nothing
+        if len(costs):
+            columns = max(2 * work.kinds[b, 0], work.kinds[b, 1])
+            note_costs(k, row + block * SIDE, block * SIDE, columns, sym, freqs, i, costs)
     return flow
+
+
+@borrowing
+def note_costs(k, at, o, columns, sym, freqs, i, costs):  # type: ignore[no-untyped-def]
+    """Put the bits of a block's values, whose symbols begin at ``i``, into ``costs``; they decide nothing."""
+    for c in range(columns):
+        bits = TOTAL_BITS - np.log2(np.float64(freqs[i]))
+        i += 1
+        if sym.run[o + c] >= RUN and k[at + c] != sym.last[o + c]:
+            bits += TOTAL_BITS - np.log2(np.float64(freqs[i]))
+            i += 1
+        costs[at + c] = bits
 
 
 @borrowing
@@ -257,6 +269,7 @@ def run(  # type: ignore[no-untyped-def]
     one, two, cols, sym, memory, work,
     words,  # uint32: the decoder's payload; the last one is a spare 0
     starts, freqs,  # uint32[2 * tokens * own]
+    costs,  # float32[tokens * own]: what values take in bits, for the statistics; empty if nobody wants to know
 ):  # fmt: skip
     """Code ``tokens`` tokens; the number of symbols."""
     mine = np.uint64(words[0]) | np.uint64(words[1]) << np.uint64(32)
@@ -270,8 +283,8 @@ def run(  # type: ignore[no-untyped-def]
         known, energy = expect(one, two, cols, memory, work, base, t, token)
         flow = (energy, np.int64(0), mine, other, at, i)
         energy, _, mine, other, at, i = code_token(
-            decoding, k, t * own, draft, t * stride, one, two, cols, sym, memory, work, words, starts, freqs, token,
-            known, flow,
+            decoding, k, t * own, draft, t * stride, one, two, cols, sym, memory, work, words, starts, freqs, costs,
+            token, known, flow,
         )  # fmt: skip
         note_runs(k, t * own, sym.last, sym.run, own, sym.shape[SIGN])
         sound = learn(one, two, cols, memory, work, base, t, token, known, energy)

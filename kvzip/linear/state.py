@@ -94,14 +94,13 @@ class Work(NamedTuple):
     room: Floats
     means: NDArray[np.float64]
     devs: NDArray[np.float64]
-    spent: NDArray[np.float64]  # bits of each own block of columns, for the statistics
 
 
 SHIFT, OFFSET, HALF, SIGN, GREATEST, ABSURDITIES = range(6)
 
 # Slots of the integer parameters of a group, of the float parameters, and of the counters.
 (
-    BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY, MEASURE, COARSE, WITH_PARTS, NEAR,
-) = range(14)  # fmt: skip
+    BLOCKS, BASE, LIMIT, BACK, BOTH, PAIRS, OWN, REPEATS, STRIDE, COUNT_EVERY, COARSE, WITH_PARTS, NEAR,
+) = range(13)  # fmt: skip
 KEEP, WEIGHT_FLOOR, WEIGHT_CEILING, RATE, KEEP_TWO, SURPRISE, USUAL, LEAST_SPREAD, SPREAD_FLOOR = range(9)
 TOKEN, NEXT_ADAPT, STRANGE, CLOCK = range(4)

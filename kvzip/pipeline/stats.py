@@ -222,6 +222,7 @@ def _streams(record: ChainRecord) -> Iterable[StreamStats]:
             total["escapes"],
             reached,
             had,
+            tally.courses.of(at) if tally.courses is not None else None,
         )
 
 

@@ -53,6 +53,7 @@ from kvzip.windows.triggers import (
     TOKEN,
     end_token,
     next_counted,
+    note_events,
     tokens_ahead,
     watch_row,
 )
@@ -78,7 +79,7 @@ def rebuild(counts, probs, codes, slots, span, contexts, touched, freq, state, p
 @step
 def settle(  # type: ignore[no-untyped-def]
     quiet, escapes, channels, row_codes, watched, measure, lengths, counts, prior, touched, contexts, states, state,
-    parameters,
+    parameters, events, row,
 ):  # fmt: skip
     """The triggers after a row with so many escapes. ``quiet``: for how many rows nothing can fire, 0 if unknown."""
     poke(state, NOVEL_SINCE, peek(state, NOVEL_SINCE) + escapes)
@@ -92,6 +93,8 @@ def settle(  # type: ignore[no-untyped-def]
         return quiet - 1
     low = np.int64(1 << 16)
     drifted = 0
+    if measure:
+        note_events(events, row, states, -1)
     if watched:
         low, drifted = watch_row(
             row_codes, 0, channels, escapes, lengths, counts, prior, 0, contexts, states, parameters
@@ -99,6 +102,8 @@ def settle(  # type: ignore[no-untyped-def]
         if drifted:
             touched[:] = 1
     end_token(low, channels, drifted, counts, 0, contexts, states, parameters)
+    if measure:
+        note_events(events, row, states, 1)
     return np.int64(0)
 
 
@@ -148,6 +153,8 @@ def build(decoding: bool, bf16: bool) -> Any:
         lengths,
         measure,  # whether to add up in ``spent`` what streams take
         spent,  # int64[streams, 3]
+        costs,  # if measured: uint16 a value, in 1/256 bit
+        events,  # if measured: int64[4] a row, zeros, see ``note_events``
         freq,  # int64[WINDOW]: room to work in
         energies,  # int64[tokens], zeros: each token's energy
         literals,
@@ -167,8 +174,7 @@ def build(decoding: bool, bf16: bool) -> Any:
         offset, normal, least = grid[OFFSET], grid[NORMAL], np.int64(1) << grid[MANTISSA]
         watched = measure or parameters[THETA_LOW] + parameters[DRIFT] > 0
         count, wide = len(groups), together * padded
-        spare = np.int64(streams) * tokens * channels
-        line = np.int64(512 // (sign_at + 1))  # values to a line of the cache
+        spare, line = np.int64(streams) * tokens * channels, np.int64(512 // (sign_at + 1))  # values to a cache line
         group_of, settings, start_of = pointer_of(groups), pointer_of(parameters), pointer_of(starts)
         x, taken, expected = pointer_of(values), pointer_of(literals), pointer_of(draft)
         cosines, living = pointer_of(turn), pointer_of(live)
@@ -176,10 +182,9 @@ def build(decoding: bool, bf16: bool) -> Any:
         packed, lows, coded = pointer_of(integers), pointer_of(naturals), pointer_of(out)
         places, row_widths, logs = advance(packed, wide), advance(packed, 2 * wide), advance(packed, 3 * wide)
         entries, coded_lows = advance(lows, wide), advance(coded, len(out) >> 1)
-        lane, word_of = pointer_of(lanes), pointer_of(words)
+        lane, word_of, slot_at, count_of = pointer_of(lanes), pointer_of(words), pointer_of(slots), pointer_of(counts)
         lane_mask, literals_end = np.int64((1 << lanes_log2) - 1), len(literals) - 1
         state, touched_of, code_of = pointer_of(states), pointer_of(touched), pointer_of(codes)
-        slot_at, count_of = pointer_of(slots), pointer_of(counts)
         learn_of, mean_of, gain_of = pointer_of(learned), pointer_of(averages), pointer_of(gains)
         memory_of, pair_memory_of = pointer_of(memory), pointer_of(pair_memory)
         memory_row, pair_row = memory.shape[1], pair_memory.shape[1]
@@ -209,7 +214,6 @@ def build(decoding: bool, bf16: bool) -> Any:
                         advance(pair_memory_of, stream * pair_row), np.int64(pair_of[t]) * padded,
                         np.int64(pair_times[t]), energies[t], peek(learn, USUAL) >> 8,
                     )  # fmt: skip
-                first_group = group
                 for q in range(count):
                     within, ahead = peek(group_of, 3 * q), peek(group_of, 3 * q + 1)
                     wanted = peek(group_of, 3 * q + 2)
@@ -261,7 +265,7 @@ def build(decoding: bool, bf16: bool) -> Any:
                     overrun += word - word_end
                     word = word_end
                 for j in range(begin, end):
-                    stream, t = band + j, now - j
+                    stream, t, number = band + j, now - j, (band + j) * tokens + now - j
                     row, work = advance(row_of, j * ROW), advance(works, j * WORK_ROWS * padded)
                     learn, turned = advance(learn_of, stream * LEARNED), turned_of[stream]
                     if energy_step:
@@ -277,8 +281,9 @@ def build(decoding: bool, bf16: bool) -> Any:
                     escapes = peek(row, ESCAPED)
                     if watched:
                         coding.account(
-                            decoding, measure, out, starts, first_group + j - begin, end - begin, groups, j * padded,
-                            naturals, integers, wide, codes, escapes, sign_at + 1, lengths, spent, stream,
+                            decoding, measure, out, starts, group - (end - begin) * count + j - begin, end - begin,
+                            groups, j * padded, naturals, integers, wide, codes, escapes, sign_at + 1, lengths, spent,
+                            stream, costs, number * channels,
                         )  # fmt: skip
                     if next_counted(peek(state, TOKEN), settings) == peek(state, TOKEN):
                         coding.count_row(
@@ -287,7 +292,7 @@ def build(decoding: bool, bf16: bool) -> Any:
                         )  # fmt: skip
                     quiet = settle(
                         quiet, escapes, channels, naturals, watched, measure, lengths, counts, prior, touched,
-                        contexts, states, state, parameters,
+                        contexts, states, state, parameters, events, number,
                     )  # fmt: skip
         poke(start_of, np.int64(0) if decoding else group, place)
         return literal, word + overrun

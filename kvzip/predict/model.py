@@ -29,6 +29,7 @@ from kvzip.windows.parameters import Parameters
 
 SCALE_ROWS = 16  # rows looked at for where variances start
 NO_DRAFT = np.zeros(0, np.float32)
+NO_COSTS, NO_EVENTS = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 4), np.int64)
 LEAST_WARMUP = 128  # tokens: the prior is trained, and tables of so many contexts are dear
 
 
@@ -108,6 +109,8 @@ class ResidualModel:
         self.learned = np.zeros((streams, steps.LEARNED), np.int64)
         self.learned[:, steps.USUAL] = USUAL_START << 8
         self.spent = np.zeros((streams, 3), np.int64)
+        self.costs = NO_COSTS  # (streams, tokens, channels) of what was coded last, in 1/256 bit, if measured
+        self.events = NO_EVENTS  # (streams, tokens, 4) triggers and resets after each row
         self.trained = prior
         self.tables: Tables | None = None  # made by the first block, for its direction
         self.learnt: Tables | None = None  # the encoder's tables of rows that were learnt from before
@@ -215,6 +218,9 @@ class ResidualModel:
         if width and self.rope:
             turn, self.angle = angles_of(self.rope.cos, self.rope.sin, self.angle, self.token, tokens, width)
         self.token += tokens
+        if measure:
+            self.costs = np.zeros((self.streams, tokens, self.channels), np.uint16)
+            self.events = np.zeros((self.streams, tokens, 4), np.int64)
         return (
             values, self.streams, self.together, tokens, self.channels, self.groups, self.padded, self.turned, turn,
             seen.slot, seen.times, seen.pair, seen.pair_times, draft is not None,
@@ -232,6 +238,7 @@ class ResidualModel:
             tables.counts, self.start, tables.probs,
             tables.codes, tables.slots, tables.span, self.touched, self.grid.contexts, self.states, self.vector,
             _lengths(self.parameters.table_bits), measure, self.spent,
+            self.costs.reshape(-1), self.events.reshape(-1),
             np.empty(WINDOW, np.int64), np.zeros(tokens, np.int64),
         )  # fmt: skip
 

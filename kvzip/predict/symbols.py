@@ -184,13 +184,13 @@ def count_row(  # type: ignore[no-untyped-def]
 @borrowing
 def account(  # type: ignore[no-untyped-def]
     decoding, measure, out, starts, first, stride, groups, at, naturals, integers, wide, codes, escapes, width,
-    lengths, spent, stream,
+    lengths, spent, stream, costs, cost_at,
 ):  # fmt: skip
     """Put the codes of a row's symbols in a line into ``naturals``; if ``measure``, add up what the row took.
 
     Its groups are each ``stride``-th of those coded from number ``first`` on; the decoder has their entries at
     ``wide + at`` of ``naturals``. ``spent`` (streams, 3) int64, in 1/256 bit: symbols, low bits, literals of
-    ``width`` bits.
+    ``width`` bits. ``costs``, from ``cost_at`` on, gets what each value took.
     """
     half, of = len(out) >> 1, pointer_of(codes)
     n = np.int64(0)
@@ -199,11 +199,16 @@ def account(  # type: ignore[no-untyped-def]
         for c in range(groups[q, 2]):
             naturals[n] = peek(of, np.int64(naturals[p + c])) if decoding else out[place + c]
             if measure:
-                spent[stream, 0] += lengths[naturals[n] & np.uint32(0xFFFF)]
+                own = lengths[naturals[n] & np.uint32(0xFFFF)]
+                spent[stream, 0] += own
                 if decoding:
-                    spent[stream, 1] += np.int64(integers[wide + p + c]) << 8
+                    low = np.int64(integers[wide + p + c]) << 8
+                    escaped = np.int64(naturals[p + c]) & 511 == ESCAPE
                 else:
-                    spent[stream, 1] += lengths[out[half + place + c] & np.uint32(0xFFFF)]
+                    low = lengths[out[half + place + c] & np.uint32(0xFFFF)]
+                    escaped = naturals[n] == peek(of, np.int64(integers[p + c]) + ESCAPE)
+                spent[stream, 1] += low
+                costs[cost_at + groups[q, 1] + c] = own + low + (width * escaped << 8)
             n += 1
     if measure:
         spent[stream, 2] += escapes * width << 8

@@ -17,13 +17,14 @@ import numpy as np
 
 from kvzip.coder.jit import borrowing
 from kvzip.coder.memory import peek, pointer_of
-from kvzip.windows.estimator import CODE_SHIFT, WINDOW, quantise, rewrite, smooth, widen
+from kvzip.windows.estimator import CODE_SHIFT, ESCAPE, WINDOW, quantise, rewrite, smooth, widen
 from kvzip.windows.rows import code_rows, count_row, decode_rows
 from kvzip.windows.triggers import (
     ALPHA_INVERSE,
     BETA,
     DIRTY,
     DRIFT,
+    ESCAPE_LENGTH,
     ESCAPES,
     INCREMENT,
     NOVEL_SINCE,
@@ -35,6 +36,7 @@ from kvzip.windows.triggers import (
     TOKEN,
     end_token,
     next_counted,
+    note_events,
     tokens_ahead,
     watch_row,
 )
@@ -52,6 +54,15 @@ def rebuild(counts, probs, codes, slots, span, first, classes, freq, state, para
         quantise(probs, k, low, high, parameters[TABLE_BITS], freq)
         state[REBUILDS] += rewrite(codes, slots, k, c << CODE_SHIFT, low, high, freq, len(slots) > 1)
     state[DIRTY] = 0
+
+
+@borrowing
+def note_row(out, at, channels, class_at, codes, codes_from, lengths, costs, i):  # type: ignore[no-untyped-def]
+    """Put what each symbol of a token took into ``costs``, from ``i`` on."""
+    for c in range(channels):
+        code = out[at + c]
+        escaped = code == peek(codes, codes_from + (np.int64(class_at[c]) << CODE_SHIFT) + ESCAPE)
+        costs[i + c] = lengths[code & np.uint32(0xFFFF)] + ESCAPE_LENGTH * escaped
 
 
 def build(decoding: bool) -> Any:
@@ -74,6 +85,8 @@ def build(decoding: bool) -> Any:
         parameters,
         lengths,
         measure,  # whether to sum the code length into state[LENGTH]
+        costs,  # if measured: uint16 of every symbol, in 1/256 bit; else empty
+        events,  # if measured: int64[4 * all tokens], zeros: triggers and resets after each; else empty
         freq,  # int64[WINDOW], class_at int64[channels], place_at int32[channels]: room to work in
         class_at,
         place_at,
@@ -144,11 +157,16 @@ def build(decoding: bool) -> Any:
                             symbols, i, channels, class_at, flat_counts, first * WINDOW, flat_codes, codes_from,
                             escapes, state[INCREMENT],
                         )  # fmt: skip
+                    if measure:
+                        note_row(out, at, channels, class_at, flat_codes, codes_from, lengths, costs, i)
+                        note_events(events, i // channels, state, -1)
                     if watchful:
                         low, drifted = watch_row(
                             out, at, channels, escapes, lengths, counts, prior, first, classes, state, parameters
                         )
                     end_token(low, channels, drifted, counts, first, classes, state, parameters)
+                    if measure:
+                        note_events(events, i // channels, state, 1)
                     i += channels
                     rows -= 1
         return literal, word + overrun

@@ -22,6 +22,7 @@ from kvzip.windows.prior import Fields
 
 Bytes = NDArray[np.uint8]
 NO_LANES, NO_WORDS = np.zeros(1, np.uint32), np.zeros(1, np.uint16)  # the encoder's loop has none
+NO_COSTS, NO_EVENTS = np.zeros(0, np.uint16), np.zeros((0, 4), np.int64)
 
 
 @cache
@@ -66,6 +67,8 @@ class PlaneModel:
         self.states = np.zeros((streams, triggers.STATE), np.int64)
         self.states[:, triggers.INCREMENT] = INCREMENT_START
         self.states[:, triggers.DIRTY] = 1
+        self.costs = NO_COSTS  # of the symbols coded last, in 1/256 bit, if they are measured
+        self.events = NO_EVENTS  # (tokens, 4) triggers and resets after each of their rows
 
     # -- the start: classes and priors, chosen by the encoder and written into the chain's first block
 
@@ -135,8 +138,12 @@ class PlaneModel:
 
     def _arguments(self, symbols: Bytes, tokens: NDArray[np.int64], measure: bool) -> tuple[object, ...]:
         lengths = _lengths(self.parameters.table_bits)
+        if measure:
+            self.costs = np.zeros(len(symbols), np.uint16)
+            self.events = np.zeros((len(symbols) // self.channels, 4), np.int64)
         return (
             symbols, tokens, self.channels, self.class_of, self.classes, self.counts, self.prior, self.probs,
             self.codes, self.slots, self.span, self.states, self.parameters.vector, lengths, measure,
+            self.costs, self.events.reshape(-1),
             np.empty(WINDOW, np.int64), np.empty(self.channels, np.int64), np.empty(self.channels, np.int32),
         )  # fmt: skip

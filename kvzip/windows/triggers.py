@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvzip.coder.jit import borrowing
+from kvzip.coder.jit import borrowing, step
 from kvzip.coder.memory import peek
 from kvzip.windows.estimator import INCREMENT_CEILING, WINDOW, renormalise
 
@@ -24,6 +24,14 @@ DRIFT_FAST = 3  # averages of the code length: rates 2^-3 and 2^-7 per token
 DRIFT_SLOW = 7
 DRIFT_REST = 32  # tokens after a reset before the next one
 ESCAPE_LENGTH = 8 << 8  # an escaped symbol's 8 literal bits, in 1/256 bit
+
+
+@step
+def note_events(events, row, state, sign):  # type: ignore[no-untyped-def]
+    """Add the counters of triggers and resets, times ``sign``, to a row's four of ``events``: before and after."""
+    for trigger in range(3):
+        events[4 * row + trigger] += sign * state[PERIODIC + trigger]
+    events[4 * row + 3] += sign * state[RESETS]
 
 
 @borrowing
