@@ -6,6 +6,8 @@
         for layer in container.layers(): ...
         container.tensor("layers.3.key").bits
     kvzip.stats("prompt.safetensors")
+    kvzip.extract("prompt.safetensors.kvz", "first.safetensors", layers=["0-3"])
+    kvzip.diff("prompt.safetensors", "copy.safetensors")
 
 Everything below loads on first use, so that importing the package costs nothing.
 """
@@ -30,12 +32,15 @@ from kvzip.version import __version__
 if TYPE_CHECKING:
     from kvzip.api import compress, decompress, stats, train_prior
     from kvzip.api import open_container as open
+    from kvzip.api_parts import diff, extract
+    from kvzip.pipeline.difference import Difference
     from kvzip.pipeline.reader import Layer, Reader, Tensor
     from kvzip.pipeline.report import Report
     from kvzip.pipeline.stats import Stats
 
 __all__ = [
     "ContainerError",
+    "Difference",
     "DraftError",
     "DumpError",
     "KvzipError",
@@ -51,6 +56,8 @@ __all__ = [
     "__version__",
     "compress",
     "decompress",
+    "diff",
+    "extract",
     "open",
     "stats",
     "train_prior",
@@ -59,6 +66,9 @@ __all__ = [
 _HOMES = {
     "compress": ("kvzip.api", "compress"),
     "decompress": ("kvzip.api", "decompress"),
+    "diff": ("kvzip.api_parts", "diff"),
+    "extract": ("kvzip.api_parts", "extract"),
+    "Difference": ("kvzip.pipeline.difference", "Difference"),
     "open": ("kvzip.api", "open_container"),
     "stats": ("kvzip.api", "stats"),
     "train_prior": ("kvzip.api", "train_prior"),

@@ -97,6 +97,11 @@ class Draft:
             return DraftRows(self._values(found[0][0])[:, :tokens], one.dtype)
         return DraftRows(np.stack([self._values(number)[at, :tokens] for number, at in found]), one.dtype)
 
+    def stream(self, name: StreamName) -> tuple[NDArray[Any], Dtype] | None:
+        """One stream, (tokens, channels) of unsigned integers, and their type; None if there is none."""
+        place = self.places.get(name)
+        return None if place is None else (self._values(place[0])[place[1]], self.pieces[place[0]].dtype)
+
     def parts(self) -> list[DraftPart]:
         """What a container says of its draft: for each layer and kind its heads, its shape and its digest."""
         grouped: dict[tuple[int, str], list[StreamName]] = {}

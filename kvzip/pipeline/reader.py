@@ -145,6 +145,10 @@ class Reader:
         entry = TensorEntry("", "U8", (extent.nbytes,), 0, extent.nbytes)
         return self._extent_bytes(TensorInfo(member, number, entry, 0, None, ""))
 
+    def data(self, info: TensorInfo) -> bytearray:
+        """A tensor's bytes."""
+        return self._extent_bytes(info)[info.offset : info.offset + info.entry.stop - info.entry.start]
+
     def _full_name(self, info: TensorInfo) -> str:
         member = self.members[info.member].name
         return f"{member}:{info.entry.name}" if member else info.entry.name
@@ -152,7 +156,7 @@ class Reader:
     def _load(self, info: TensorInfo) -> Tensor:
         entry = info.entry
         dtype = DTYPES[entry.dtype]
-        data = self._extent_bytes(info)[info.offset : info.offset + entry.stop - entry.start]
+        data = self.data(info)
         bits = np.frombuffer(data, f"<u{dtype.container_bytes}")
         if dtype.bits >= 8:
             bits = bits.reshape(entry.shape)

@@ -1,4 +1,4 @@
-"""README's blocks: found, executed in a folder of their own, compared but for what varies from run to run."""
+"""Blocks of README and tutorials: found, executed in a folder of their own, compared but for what varies."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
+TUTORIALS = [ROOT / "docs" / name for name in ("first-steps.md", "pipelines.md", "fleets.md")]
 FIXTURE = Path("fixtures/real/prose_bf16.safetensors")
 OTHERS = ("chat_bf16.safetensors", "chat_bf16_draft-int8.safetensors")
 

@@ -1,4 +1,4 @@
-"""Write the outputs that README shows anew: ``python -m tests.docs.update_readme`` in the checkout's folder.
+"""Write the outputs of README and tutorials anew: ``python -m tests.docs.update_readme`` in the checkout's folder.
 
 Figures that were measured are not its business, see ``benchmarks/publish.py``.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from .readme import README, blocks, commands, comparable, prepare, python, shell
+from .readme import README, TUTORIALS, blocks, commands, comparable, prepare, python, shell
 
 
 def updated(text: str, folder: Path) -> str:
-    """README with real outputs. Where one differs only in what varies, it stays."""
+    """A page with real outputs. Where one differs only in what varies, it stays."""
     prepare(folder)
     shell("kvzip compress -q -c fixtures/real/prose_bf16.safetensors | kvzip test", folder)  # compile, if need be
     fresh: list[tuple[int, int, str]] = []
@@ -30,5 +30,6 @@ def updated(text: str, folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary:
-        README.write_text(updated(README.read_text("utf-8"), Path(temporary)), "utf-8")
+    for page in (README, *TUTORIALS):
+        with tempfile.TemporaryDirectory() as temporary:
+            page.write_text(updated(page.read_text("utf-8"), Path(temporary)), "utf-8")
