@@ -17,7 +17,7 @@ from kvzip.files.faults import shown
 
 
 def test(
-    inputs: Sequence[str] | None,
+    inputs: Sequence[str],
     threads: int,
     prior: str | None,
     draft: str | None,
@@ -37,9 +37,9 @@ def test(
         _test(inputs, threads, (known, drafts), Voice(quiet, verbose), json)
 
 
-def _test(inputs: Sequence[str] | None, threads: int, needs: tuple[Any, Any], voice: Voice, json: bool) -> None:
+def _test(inputs: Sequence[str], threads: int, needs: tuple[Any, Any], voice: Voice, json: bool) -> None:
     rows: list[dict[str, Any]] = []
-    for name in inputs or ["-"]:
+    for name in inputs:
         began = time.perf_counter()
         try:
             container, source = check_container(name, threads, needs, voice)

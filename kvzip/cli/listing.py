@@ -79,11 +79,11 @@ class Listing:
         }
 
 
-def list_tensors(inputs: Sequence[str] | None, *, json: bool) -> None:
+def list_tensors(inputs: Sequence[str], *, json: bool) -> None:
     """Show the tensors of every input."""
     found = []
     failed = False
-    for name in inputs or ["-"]:
+    for name in inputs:
         try:
             found += listings(name)
         except KvzipError as error:

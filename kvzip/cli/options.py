@@ -23,6 +23,13 @@ Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="say more")]
 Remove = Annotated[bool, typer.Option("--rm", help="remove the input once the output is safe")]
 Json = Annotated[bool, typer.Option("--json", help="report as JSON")]
 Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="every file below a directory by itself")]
+FilesFrom = Annotated[
+    str | None, typer.Option("--files-from", metavar="LIST", help="more files, one name a line; - is standard input")
+]
+Null = Annotated[bool, typer.Option("-0", "--null", help="names in the list end in NUL, as find -print0 writes them")]
+SkipExisting = Annotated[
+    bool, typer.Option("--skip-existing", help="leave outputs that are whole and newer than their input")
+]
 Level = Annotated[str, typer.Option("-l", "--level", metavar="1..9", envvar="KVZIP_LEVEL", help="1 fast ... 9 small")]
 Layout = Annotated[str | None, typer.Option("--layout", metavar="NAME", help="do not guess the layout of tensors")]
 Rope = Annotated[

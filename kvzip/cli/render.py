@@ -82,8 +82,10 @@ class Columns:
 
 
 @contextmanager
-def progress(name: str, total: int | None, packed_total: int | None) -> Iterator[Callable[[int, int], None]]:
-    """A line with bytes, share, rate, ratio so far and time left, by whichever total is known."""
+def progress(
+    name: str | Callable[[], str], total: int | None, packed_total: int | None
+) -> Iterator[Callable[[int, int], None]]:
+    """A line with a name (which may change), bytes, share, rate, ratio so far and time left, by a known total."""
     console = _console(sys.stderr, narrowest=20)
     began = last = time.monotonic()
     with Live(console=console, transient=True, auto_refresh=False) as live:
@@ -104,7 +106,8 @@ def progress(name: str, total: int | None, packed_total: int | None) -> Iterator
                 parts.append(f"{max(0.0, (now - began) * (1 - share) / share):.0f} s left")
             text = "  ".join(parts)
             room = console.width - len(text) - 3
-            name_part = f"{_shortened(name, room)}  " if room >= 8 else ""
+            called = name if isinstance(name, str) else name()
+            name_part = f"{_shortened(called, room)}  " if room >= 8 else ""
             live.update(Text(name_part + text, no_wrap=True, overflow="ellipsis"), refresh=True)
 
         yield show

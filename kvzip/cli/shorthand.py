@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_LEVEL = re.compile("-([cfqvr]*)([1-9])([cfqvr]*)")
-_FLAGS = "stdout|force|quiet|verbose|rm|verify|json|recursive|embed-prior|help|version"
+_LEVEL = re.compile("-([cfqvr0]*)([1-9])([cfqvr0]*)")
+_FLAGS = "stdout|force|quiet|verbose|rm|verify|json|recursive|embed-prior|null|skip-existing|heatmap|help|version"
 _VALUED = re.compile(f"-[olT]|--(?!{_FLAGS})[a-z-]+")
 COMMANDS = ("compress", "stats")
 

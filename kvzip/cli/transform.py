@@ -1,55 +1,25 @@
-"""``compress`` and ``decompress``: the jobs of a command line, one after the other, each whole or not at all."""
+"""``compress`` and ``decompress``: what they do to one input. How many inputs are gone through: ``cli.batch``."""
 
 from __future__ import annotations
 
-import json as json_module
 import os
 import stat
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kvzip.cli.sizes import human
+from kvzip.cli.batch import Done, Settings, line, run
 from kvzip.cli.voice import Voice
 from kvzip.container.records import starts_container
 from kvzip.errors import KvzipError, OptionError
-from kvzip.files import FileSource, FileTarget, Job, StreamTarget, members, plan_outputs
+from kvzip.files import FileSource, FileTarget, Inputs, Job, StreamTarget, members
 from kvzip.files.faults import shown
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What both directions are told."""
-
-    output: str | None
-    output_dir: str | None
-    stdout: bool
-    recursive: bool
-    force: bool
-    remove: bool
-    quiet: bool
-    verbose: bool
-    json: bool
-
-
-@dataclass
-class Done:
-    """What became of a job: bytes read and written, or skipped with a reason."""
-
-    job: Job
-    source_bytes: int = 0
-    target_bytes: int = 0
-    seconds: float = 0.0
-    skipped: str = ""
-
-
-def compress(
-    inputs: Sequence[str] | None, settings: Settings, choices: dict[str, Any], draft: str | None = None
-) -> None:
+def compress(inputs: Inputs, settings: Settings, choices: dict[str, Any], draft: str | None = None) -> None:
     """Compress every input; raises SystemExit(1) at the end if some failed."""
     from kvzip.api import opened_draft, trained
     from kvzip.pipeline.options import Options
@@ -58,17 +28,20 @@ def compress(
     _check_layout(choices["layout"])
     with opened_draft(draft, choices["threads"], trained(choices)) as drafts:
         options = Options.make(**choices, draft=drafts)
-        _run(
+        run(
             inputs,
             settings,
             "compress",
-            lambda job, voice, sources: _compress_one(job, settings, options, voice, sources),
+            lambda job, voice, sources, threads, force: _compress_one(
+                job, replace(settings, force=force), replace(options, threads=threads), voice, sources
+            ),
+            options.threads,
             () if draft is None else (draft,),
         )
 
 
 def decompress(
-    inputs: Sequence[str] | None,
+    inputs: Inputs,
     settings: Settings,
     threads: int,
     prior: str | None = None,
@@ -82,11 +55,14 @@ def decompress(
     Options.make(threads=threads)
     known = None if prior is None else read_prior(prior)
     with opened_draft(draft, threads, known) as drafts:
-        _run(
+        run(
             inputs,
             settings,
             "decompress",
-            lambda job, voice, sources: _decompress_one(job, settings, threads, (known, drafts), voice, sources),
+            lambda job, voice, sources, few, force: _decompress_one(
+                job, replace(settings, force=force), few, (known, drafts), voice, sources
+            ),
+            threads,
             () if draft is None else (draft,),
         )
 
@@ -96,56 +72,6 @@ def _check_layout(layout: str | None) -> None:
     from kvzip.layouts.registry import recognise
 
     recognise((), "", layout)
-
-
-def _run(
-    inputs: Sequence[str] | None,
-    settings: Settings,
-    verb: str,
-    work: Callable[[Job, Voice, list[Any]], Done],
-    read: Sequence[str] = (),
-) -> None:
-    """Plan, do each job, go on after failures, report. Files ``read`` beside the inputs are never written to."""
-    voice = Voice(settings.quiet, settings.verbose)
-    if settings.stdout and settings.output not in (None, "-"):
-        raise OptionError("-c and -o exclude each other; give one of them")
-    output = "-" if settings.stdout else settings.output
-    plan = plan_outputs(
-        inputs or ["-"],
-        recursive=settings.recursive,
-        output=output,
-        output_dir=settings.output_dir,
-        decompress=verb == "decompress",
-    )
-    if settings.remove and any("-" in (job.source, job.target) for job in plan.jobs):
-        raise OptionError("--rm needs files: with standard input or output the only copy could be lost")
-    for path in plan.containers:
-        voice.say(f"skipped, already compressed: {shown(path)}")
-    for path in plan.links:
-        voice.warn(f"a link to a folder, not followed: {shown(path)}")
-    sources = [*(job.source for job in plan.jobs if job.source != "-"), *read]
-    if not plan.jobs:
-        voice.say(f"nothing to {verb}: {', '.join(map(shown, inputs or []))}")
-    done: list[Done] = []
-    failures = 0
-    for job in plan.jobs:
-        try:
-            done.append(work(job, voice, sources))
-        except BrokenPipeError:
-            raise  # whoever read our output has left: no failure of this input
-        except (KvzipError, OSError) as error:
-            if len(plan.jobs) == 1 and isinstance(error, KvzipError):
-                raise
-            failures += 1
-            voice.error(_told(error, job))
-    _report(done, failures, settings, voice, verb, to_stdout=any(job.target == "-" for job in plan.jobs))
-    if failures:
-        raise SystemExit(1)
-
-
-def _told(error: KvzipError | OSError, job: Job) -> str:
-    """What went wrong, as one line that names the input."""
-    return str(error) if isinstance(error, KvzipError) else f"{shown(str(job.source))}: {error.strerror or error}"
 
 
 # -- one job
@@ -231,7 +157,7 @@ def _finish(
 
             check_container(done.job.target, 0, (options.prior, options.draft))
         remove()
-    voice.say(_line(done, verb), detail=True)
+    voice.say(line(done, verb), detail=True)
     return done
 
 
@@ -269,46 +195,3 @@ def _target(
 def _status(source: FileSource) -> Iterator[os.stat_result]:
     if source.stat is not None:
         yield source.stat
-
-
-# -- the report
-
-
-def _line(done: Done, verb: str) -> str:
-    big, small = max(done.source_bytes, done.target_bytes), min(done.source_bytes, done.target_bytes)
-    if verb == "compress":
-        big, small = done.source_bytes, done.target_bytes
-    rate = big / max(1e-9, done.seconds)
-    ratio = big / max(1, small)
-    name = "standard input" if done.job.source == "-" else shown(done.job.source)
-    sizes = f"{human(done.source_bytes)} -> {human(done.target_bytes)}"
-    return f"{name}: {sizes} ({ratio:.4f}x) in {done.seconds:.2f} s, {human(rate)}/s"
-
-
-def _report(done: list[Done], failures: int, settings: Settings, voice: Voice, verb: str, to_stdout: bool) -> None:
-    """A summary where there were many jobs; JSON where it was asked for, on stderr if stdout carries data."""
-    if settings.json:
-        rows = [
-            {
-                "source": str(d.job.source),
-                "target": str(d.job.target),
-                "source_bytes": d.source_bytes,
-                "target_bytes": d.target_bytes,
-                "seconds": round(d.seconds, 6),
-                "skipped": d.skipped or None,
-            }
-            for d in done
-        ]
-        print(
-            json_module.dumps({"command": verb, "files": rows, "failed": failures}),
-            file=sys.stderr if to_stdout else sys.stdout,
-        )
-    elif not settings.verbose and not to_stdout:
-        for d in done if len(done) <= 1 else []:
-            if not d.skipped:
-                voice.say(_line(d, verb), only_terminal=True)
-    if len(done) + failures > 1 and not settings.json:
-        total, written = sum(d.source_bytes for d in done), sum(d.target_bytes for d in done)
-        voice.say(
-            f"{len(done)} files, {human(total)} -> {human(written)}; {failures} failed", only_terminal=not failures
-        )

@@ -32,7 +32,7 @@ class Voice:
         self._line(text)
 
     def progress(
-        self, name: str, total: int | None, packed_total: int | None = None
+        self, name: str | Callable[[], str], total: int | None, packed_total: int | None = None
     ) -> AbstractContextManager[Progress | None]:
         """A progress line in a terminal, nothing elsewhere. Called with (bytes of the dump, bytes packed)."""
         if self.quiet or not self._terminal():

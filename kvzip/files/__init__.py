@@ -5,6 +5,7 @@ errors.
 """
 
 from kvzip.files.directory import DirectoryTarget
+from kvzip.files.inputs import Inputs, files_below, inputs_of
 from kvzip.files.members import Tree, members
 from kvzip.files.naming import (
     Job,
@@ -22,12 +23,15 @@ __all__ = [
     "DirectoryTarget",
     "FileSource",
     "FileTarget",
+    "Inputs",
     "Interrupted",
     "Job",
     "Plan",
     "StreamTarget",
     "Tree",
     "compressed_name",
+    "files_below",
+    "inputs_of",
     "interruptible",
     "is_container_name",
     "members",

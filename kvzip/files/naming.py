@@ -72,6 +72,7 @@ def plan_outputs(
     output: str | None = None,
     output_dir: str | os.PathLike[str] | None = None,
     decompress: bool = False,
+    listed: Sequence[str] = (),
 ) -> Plan:
     """One job for each input, in the order given; an input given twice counts once.
 
@@ -79,24 +80,36 @@ def plan_outputs(
     recursive: each file below a directory is an input; with ``output_dir`` the directory is mirrored there
         under its own name. Otherwise a directory becomes one container.
     output: the only output, "-" for standard output.
+    listed: more paths, from a list; with ``output_dir`` each keeps its folders below it, as it is written, an
+        absolute one without its root.
     OptionError for whatever would leave it open which bytes end up in which file.
     """
     folder = None if output_dir is None else Path(output_dir)
     if "" in inputs or output == "":
         raise OptionError("a file name is empty; perhaps a variable of a script is not set")
-    unique = _without_repeats(inputs)
+    unique = _without_repeats([*inputs, *listed])
     _check_options(unique, recursive, output, folder)
     plan = Plan()
+    mirrored = set(listed) - set(inputs)
     for text in unique:
         path = Path(text)
+        below = _mirrored(path, folder) if folder is not None and text in mirrored else folder
         if text == STANDARD:
             plan.jobs.append(Job(STANDARD, _given(output) or STANDARD))
         elif recursive and path.is_dir():
-            plan.jobs.extend(_jobs_below(path, folder, decompress, plan))
+            plan.jobs.extend(_jobs_below(path, below, decompress, plan))
         else:
-            plan.jobs.append(_single_job(path, output, folder, decompress))
+            plan.jobs.append(_single_job(path, output, below, decompress))
     _refuse_collisions(plan.jobs)
     return plan
+
+
+def _mirrored(path: Path, folder: Path) -> Path:
+    """The folder below ``folder`` for what a list calls ``path``."""
+    parts = path.parent.parts[1:] if path.is_absolute() else path.parent.parts
+    if ".." in parts:
+        raise OptionError(f"it would leave --output-dir: {shown(path)}; list it without ..")
+    return folder.joinpath(*parts)
 
 
 def _single_job(path: Path, output: str | None, folder: Path | None, decompress: bool) -> Job:

@@ -21,7 +21,7 @@ TOTALS = {
     "bits_per_value", "ratio", "drafted", "exact",
 }  # fmt: skip
 STREAM = (TOTALS - {"ratio"}) | {"member", "extent", "layer", "kind", "head", "dtype"}
-DONE = {"source", "target", "source_bytes", "target_bytes", "seconds", "skipped"}
+DONE = {"source", "target", "source_bytes", "target_bytes", "seconds", "skipped", "error"}
 TENSORS = ["layers.0.key", "layers.0.value", "layers.1.key", "layers.1.value"]
 
 

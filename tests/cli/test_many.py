@@ -49,7 +49,10 @@ def test_json_of_many_inputs(folder, inside):
     run = inside("compress", "--json", "b.safetensors", "a.safetensors")
     assert run.code == 1
     assert run.json["failed"] == 1
-    assert [row["source"] for row in run.json["files"]] == ["a.safetensors"]
+    assert [(row["source"], row["error"] is None) for row in run.json["files"]] == [
+        ("b.safetensors", False),
+        ("a.safetensors", True),
+    ]
 
 
 def test_recursion_mirrors_the_tree_and_back(folder, inside, dumps):

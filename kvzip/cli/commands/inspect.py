@@ -15,6 +15,9 @@ from kvzip.cli.verbatim import Verbatim
 def check_containers(
     inputs: o.Inputs = None,
     threads: o.Threads = "0",
+    recursive: o.Recursive = False,
+    files_from: o.FilesFrom = None,
+    null: o.Null = False,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
     json: o.Json = False,
@@ -26,16 +29,25 @@ def check_containers(
     Decodes them into nothing and compares every checksum.
     """
     from kvzip.cli import check
+    from kvzip.cli.looked_at import looked_at
 
-    check.test(inputs, o.threads_of(threads), prior, draft, quiet=quiet, verbose=verbose, json=json)
+    names = looked_at(inputs, files_from, null, recursive)
+    check.test(names, o.threads_of(threads), prior, draft, quiet=quiet, verbose=verbose, json=json)
 
 
 @app.command(cls=Verbatim, name="list")
-def list_tensors(inputs: o.Inputs = None, json: o.Json = False) -> None:
+def list_tensors(
+    inputs: o.Inputs = None,
+    recursive: o.Recursive = False,
+    files_from: o.FilesFrom = None,
+    null: o.Null = False,
+    json: o.Json = False,
+) -> None:
     """Show the tensors of dumps and containers."""
     from kvzip.cli import listing
+    from kvzip.cli.looked_at import looked_at
 
-    listing.list_tensors(inputs, json=json)
+    listing.list_tensors(looked_at(inputs, files_from, null, recursive), json=json)
 
 
 @app.command(
@@ -45,6 +57,9 @@ def stats(
     inputs: o.Inputs = None,
     level: o.Level = "3",
     threads: o.Threads = "0",
+    recursive: o.Recursive = False,
+    files_from: o.FilesFrom = None,
+    null: o.Null = False,
     quiet: o.Quiet = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="every head, not only layers")] = False,
     json: o.Json = False,
@@ -70,5 +85,7 @@ def stats(
     """
     values = dict(locals())
     from kvzip.cli import stats as command
+    from kvzip.cli.looked_at import looked_at
 
-    command.stats(inputs, o.choices(values, "draft"), quiet=quiet, verbose=verbose, json=json)
+    names = looked_at(inputs, files_from, null, recursive)
+    command.stats(names, o.choices(values, "draft"), quiet=quiet, verbose=verbose, json=json)

@@ -22,6 +22,9 @@ def compress(
     level: o.Level = "3",
     threads: o.Threads = "0",
     recursive: o.Recursive = False,
+    files_from: o.FilesFrom = None,
+    null: o.Null = False,
+    skip_existing: o.SkipExisting = False,
     force: o.Force = False,
     remove: o.Remove = False,
     verify: Annotated[bool, typer.Option("--verify", help="decode what was written and compare")] = False,
@@ -54,13 +57,14 @@ def compress(
     FILE becomes FILE.kvz, a directory one container; sources are kept.
     """
     values = dict(locals())
-    from kvzip.cli import transform
+    from kvzip.cli import batch, transform
     from kvzip.cli.sizes import block_log2
+    from kvzip.files import inputs_of
 
     chosen = o.choices(values, "verify", "embed_prior")
     extra = {} if block_size is None else {"block_log2": block_log2(block_size)}
-    job = transform.Settings(output, output_dir, stdout, recursive, force, remove, quiet, verbose, json)
-    transform.compress(inputs, job, chosen | extra, draft)
+    job = batch.Settings(output, output_dir, stdout, recursive, force, skip_existing, remove, quiet, verbose, json)
+    transform.compress(inputs_of(inputs, files_from, null), job, chosen | extra, draft)
 
 
 @app.command(cls=Verbatim, epilog="Example: kvzip decompress -c dump.safetensors.kvz | sha256sum")
@@ -71,6 +75,9 @@ def decompress(
     stdout: o.Stdout = False,
     threads: o.Threads = "0",
     recursive: o.Recursive = False,
+    files_from: o.FilesFrom = None,
+    null: o.Null = False,
+    skip_existing: o.SkipExisting = False,
     force: o.Force = False,
     remove: o.Remove = False,
     quiet: o.Quiet = False,
@@ -83,7 +90,8 @@ def decompress(
 
     FILE.kvz becomes FILE again, byte for byte; containers are kept.
     """
-    from kvzip.cli import transform
+    from kvzip.cli import batch, transform
+    from kvzip.files import inputs_of
 
-    job = transform.Settings(output, output_dir, stdout, recursive, force, remove, quiet, verbose, json)
-    transform.decompress(inputs, job, o.threads_of(threads), prior, draft)
+    job = batch.Settings(output, output_dir, stdout, recursive, force, skip_existing, remove, quiet, verbose, json)
+    transform.decompress(inputs_of(inputs, files_from, null), job, o.threads_of(threads), prior, draft)
