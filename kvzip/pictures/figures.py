@@ -221,6 +221,16 @@ def _kinds(streams: list[StreamStats]) -> list[str]:
     return sorted({stream.kind for stream in streams})
 
 
+def event_name(event: str) -> str:
+    """An event of windows in words."""
+    return {
+        "periodic": "periodic updates",
+        "confidence": "updates at unlikely symbols",
+        "novelty": "updates at unknown symbols",
+        "resets": "drift resets",
+    }.get(event, event)
+
+
 def layer_name(layer: int) -> str:
     """A layer's number; a dash where there is none."""
     return str(layer) if layer >= 0 else "–"

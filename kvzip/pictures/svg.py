@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.pictures import colours
-from kvzip.pictures.figures import UNIT, Bar, Bars, Grid, Heatmaps, Lines, Marks, Series
+from kvzip.pictures.figures import UNIT, Bar, Bars, Grid, Heatmaps, Lines, Marks, Series, event_name
 from kvzip.pictures.ticks import every, plain, ticks
 
 STEPS = 96  # colours of a heatmap: more cannot be told apart
@@ -148,7 +148,7 @@ def _steps(series: Series, low: float, high: float) -> str:
 def _strip(bottom: float, right: float, marks: list[Marks]) -> str:
     """What happened, one line of marks for each kind; the darker, the more streams."""
     counted = ", ".join(f"{own.name} {int(own.counts.sum()):,}" for own in marks)
-    body = _label("0", bottom - _STRIP + 14, f"{title_of(marks[0].what)}: {counted}", anchor="start", kind="strip")
+    body = _label("0", bottom - _STRIP + 14, f"{event_name(marks[0].what)}: {counted}", anchor="start", kind="strip")
     most = max(int(own.counts.max()) for own in marks)
     paths = []
     for row, own in enumerate(marks):
@@ -161,16 +161,6 @@ def _strip(bottom: float, right: float, marks: list[Marks]) -> str:
             if drawn:
                 paths.append(f'<path class="mark {own.kind}" fill-opacity="{number / 4}" d="{drawn}"/>')
     return body + _stretched(bottom - 14, 14, right, len(marks), "".join(paths))
-
-
-def title_of(event: str) -> str:
-    """An event of windows in words."""
-    return {
-        "periodic": "periodic updates",
-        "confidence": "updates at unlikely symbols",
-        "novelty": "updates at unknown symbols",
-        "resets": "drift resets",
-    }.get(event, event)
 
 
 def bars(figure: str, chart: Bars) -> str:
