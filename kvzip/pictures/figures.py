@@ -233,7 +233,7 @@ def event_name(event: str) -> str:
 
 def layer_name(layer: int) -> str:
     """A layer's number; a dash where there is none."""
-    return str(layer) if layer >= 0 else "–"
+    return str(layer) if layer >= 0 else "-"
 
 
 def _heatmaps(figure: str, title: str, caption: str, columns: str, grids: list[Grid]) -> Heatmaps:

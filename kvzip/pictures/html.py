@@ -22,7 +22,7 @@ def report(files: Sequence[Pictures]) -> str:
     """The page, one section a file."""
     style, script = _asset("report.css") + _kind_colours(), _asset("report.js")
     allowed = f"style-src '{_digest(style)}'; script-src '{_digest(script)}'"
-    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; {allowed}; img-src data:; base-uri 'none'; form-action 'none'"
     title = files[0].name if len(files) == 1 else f"{len(files)} files"
     sections = "".join(_section(number, file) for number, file in enumerate(files))
     return (
@@ -103,7 +103,7 @@ def _figure(anchor: str, figure: Figure) -> str:
 def _heatmaps(anchor: str, figure: Heatmaps) -> tuple[str, list[Table]]:
     panels, tables = [], []
     for grid in figure.grids:
-        own = f"{anchor}-{grid.kind}"
+        own = f"{anchor}-{text(grid.kind)}"
         tables.append(grid_table(f"{own}-numbers", figure, grid))
         axes = (
             f'data-table="{own}-numbers" data-row="{text(figure.row_axis)}" data-column="{text(figure.column_axis)}"'
@@ -117,7 +117,7 @@ def _heatmaps(anchor: str, figure: Heatmaps) -> tuple[str, list[Table]]:
 
 def _lines(anchor: str, figure: Lines) -> tuple[str, list[Table]]:
     table = lines_table(f"{anchor}-numbers", figure)
-    keys = _keys((series.name, f'class="swatch {series.kind}"') for series in figure.series)
+    keys = _keys((series.name, f'class="swatch {text(series.kind)}"') for series in figure.series)
     chart = f'<div class="plot wide" data-table="{table.id}">{svg.lines(f"{anchor}-chart", figure)}</div>'
     return f'{keys}<div class="chart"><h3>{text(UNIT)}</h3>{chart}</div>', [table]
 

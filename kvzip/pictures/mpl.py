@@ -85,8 +85,7 @@ def _draw(sheet: Any, figure: Figure, bottom: float, height: float) -> None:
 
 
 def _heatmaps(sheet: Any, maps: Heatmaps, bottom: float, height: float) -> None:
-    shade = ListedColormap(colours.scale(256))
-    shade.set_bad(colours.MISSING)
+    shade = ListedColormap(colours.scale(256)).with_extremes(bad=colours.MISSING)
     room = 0.84 / len(maps.grids)
     for at, grid in enumerate(maps.grids):
         axes = sheet.add_axes((_LEFT + at * room, bottom, room - 0.05, height))
@@ -95,7 +94,7 @@ def _heatmaps(sheet: Any, maps: Heatmaps, bottom: float, height: float) -> None:
         image = axes.imshow(cells, cmap=shade, vmin=maps.low, vmax=maps.high, aspect="auto", interpolation="none")
         rows, columns = (
             every(len(grid.rows), int(height * sheet.get_figheight() / 0.13)),
-            every(len(grid.columns), 16),
+            every(len(grid.columns), 12),
         )
         axes.set_yticks(list(rows), [grid.rows[row] for row in rows])
         axes.set_xticks(list(columns), [grid.columns[column] for column in columns])
@@ -121,13 +120,15 @@ def _lines(sheet: Any, lines: Lines, bottom: float, height: float) -> None:
     axes.set(xlim=lines.span, ylim=lines.range)
     axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(lines.series), borderpad=0)
     for row, what in enumerate(happened, 1):
-        axes.tick_params(labelbottom=False)
+        axes.tick_params(labelbottom=False, length=3 if row == 1 else 0)
         axes = sheet.add_axes((_LEFT, bottom + strip * (len(happened) - row), 0.88, strip * 0.42))
         own = [marks for marks in lines.marks if marks.what == what]
         most = max(int(marks.counts.max()) for marks in own)
         for at, marks in enumerate(own):
             some = np.flatnonzero(marks.counts)
-            shades = [(colours.of_kind(marks.kind), 0.2 + 0.8 * marks.counts[bin] / most) for bin in some]
+            shades = [
+                (colours.of_kind(marks.kind), min(1.0, 0.2 + 0.8 * count / most)) for count in marks.counts[some]
+            ]
             axes.bar(
                 marks.edges[some], 0.9, np.diff(marks.edges)[some], -at - 0.9, align="edge", color=shades, linewidth=0
             )

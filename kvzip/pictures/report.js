@@ -66,7 +66,7 @@
     });
   }
 
-  const number = (words) => (words === "" || words === "–" ? -Infinity : Number(words.replaceAll(",", "")));
+  const number = (words) => (words === "" || words === "-" ? -Infinity : Number(words.replaceAll(",", "")));
 
   const sort = (head, table) => {
     const at = head.cellIndex;

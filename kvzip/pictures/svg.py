@@ -22,11 +22,8 @@ _STRIP = 32  # pixels for one kind of marks: its name, and the marks below
 
 
 def text(words: str) -> str:
-    """``words`` for a text or an attribute; what XML cannot hold becomes a question mark."""
-    kept = "".join(
-        c if c in "\t\n" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else "?" for c in words
-    )
-    return escape(kept, quote=True)
+    """``words`` for a text or an attribute; what does not print, or turns the direction, as question marks."""
+    return escape("".join(c if c.isprintable() else "?" for c in words), quote=True)
 
 
 def _chart(
@@ -142,7 +139,7 @@ def _steps(series: Series, low: float, high: float) -> str:
             continue
         drawn.append(f"{'V' if down else f'M{left:g} '}{height:.0f}H{right:g}")
         down = True
-    return f'<path class="line {series.kind}" vector-effect="non-scaling-stroke" d="{"".join(drawn)}"/>'
+    return f'<path class="line {text(series.kind)}" vector-effect="non-scaling-stroke" d="{"".join(drawn)}"/>'
 
 
 def _strip(bottom: float, right: float, marks: list[Marks]) -> str:
@@ -159,7 +156,7 @@ def _strip(bottom: float, right: float, marks: list[Marks]) -> str:
                 f"M{own.edges[at]:g} {row}h{own.edges[at + 1] - own.edges[at]:g}v.9H{own.edges[at]:g}z" for at in bins
             )
             if drawn:
-                paths.append(f'<path class="mark {own.kind}" fill-opacity="{number / 4}" d="{drawn}"/>')
+                paths.append(f'<path class="mark {text(own.kind)}" fill-opacity="{number / 4}" d="{drawn}"/>')
     return body + _stretched(bottom - 14, 14, right, len(marks), "".join(paths))
 
 
