@@ -185,10 +185,10 @@ class Pictures:
         timed = [s for s in known if s.course is not None and len(s.course.values)]
         if known:
             out.figures.append(_heads(known))
+        elif stats.total.values:
+            out.notes.append("No layout knows these data: there are no layers, heads, channels and tokens to show.")
         else:
-            out.notes.append(
-                "No layout knows these data, so there are no layers, heads, channels and tokens to show."
-            )
+            out.notes.append("It holds no values.")
         if timed:
             channels = course.by_channel(timed)
             out.figures += [_channels(channels), _channels_by_layer(timed), _tokens(timed)]

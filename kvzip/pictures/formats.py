@@ -29,9 +29,8 @@ def format_of(path: str, inputs: int) -> str:
     if inputs > 1:
         raise OptionError(f"--plot {shown(path)}: draws one input, not {inputs}; a report (.html) takes them all")
     if find_spec("matplotlib") is None:
-        raise UnsupportedError(
-            f"--plot {shown(path)}: needs matplotlib; pip install 'kvzip[plot]', or write .html, which needs nothing"
-        )
+        remedy = "pip install matplotlib (or kvzip's extra plot), or write .html, which needs nothing"
+        raise UnsupportedError(f"--plot {shown(path)}: needs matplotlib: {remedy}")
     return form
 
 

@@ -47,7 +47,7 @@ def test_without_matplotlib(folder, inside):
     env = {"PYTHONPATH": os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", "")))}
     for name in ("x.svg", "x.png"):
         run = kvzip("stats", "--plot", name, "none", env=env)
-        run.fails(1, "matplotlib", "kvzip[plot]", ".html")
+        run.fails(1, "matplotlib", "pip install", ".html")
         assert run.out == b""
     kvzip("stats", "--plot", "x.html", "a.safetensors", env=env).quiet()
 
