@@ -18,7 +18,7 @@ from kvzip.pictures.ticks import every, plain, ticks
 
 STEPS = 96  # colours of a heatmap: more cannot be told apart
 _LINE_HEIGHT = 230
-_STRIP = 32  # pixels for one kind of marks: its name, and the marks below
+_STRIP = 36  # pixels for one kind of marks: its name, and the marks below
 
 
 def text(words: str) -> str:
@@ -100,7 +100,7 @@ def legend(figure: str, maps: Heatmaps) -> str:
         body.append(_label(_percent((mark - maps.low) / span), 27, plain(mark)))
     below, above = maps.beyond
     body += [_label("-5", 10, "fewer ◂", anchor="end")] if below else []
-    body += [_label("100%", 10, " ▸ more", anchor="start")] if above else []
+    body += ['<text x="100%" dx="5" y="10">▸ more</text>'] if above else []
     about = f"Colours from {maps.low:.3f} (dark) to {maps.high:.3f} (light) {UNIT}"
     return _chart(figure, f"{maps.title}: colours", about, "240", 12, body)
 
@@ -145,7 +145,7 @@ def _steps(series: Series, low: float, high: float) -> str:
 def _strip(bottom: float, right: float, marks: list[Marks]) -> str:
     """What happened, one line of marks for each kind; the darker, the more streams."""
     counted = ", ".join(f"{own.name} {int(own.counts.sum()):,}" for own in marks)
-    body = _label("0", bottom - _STRIP + 14, f"{event_name(marks[0].what)}: {counted}", anchor="start", kind="strip")
+    body = _label("0", bottom - _STRIP + 17, f"{event_name(marks[0].what)}: {counted}", anchor="start", kind="strip")
     most = max(int(own.counts.max()) for own in marks)
     paths = []
     for row, own in enumerate(marks):
