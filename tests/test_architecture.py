@@ -17,6 +17,7 @@ MODULES = {
 LAYERS = [
     {"__init__", "__main__"},
     {"cli"},
+    {"pictures"},
     {"api_parts"},
     {"api"},
     {"pipeline"},
@@ -119,6 +120,10 @@ def test_rich_is_in_one_module_of_the_command_line():
     found = users("rich")
     assert len(found) <= 1
     assert {unit(module) for module in found} <= {"cli"}
+
+
+def test_matplotlib_is_in_one_module():
+    assert users("matplotlib") == {"kvzip.pictures.mpl"}
 
 
 def test_typer_is_in_the_command_line_alone():

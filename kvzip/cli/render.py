@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     pass
 
 _REFRESH_SECONDS = 0.1
+Cell = tuple[str, str | None, str | None]  # text, its colour and that behind it as #rrggbb, None for the terminal's
 
 
 def _console(stream: Any = None, narrowest: int = 80) -> Console:
@@ -59,6 +61,26 @@ class Page:
     def line(self, text: str = "", *, wrap: bool = False) -> None:
         """A line. ``wrap``: at words, for prose; else a long one stays whole, for whatever reads it."""
         self._console.print(Text(text), soft_wrap=not wrap)
+
+    @property
+    def coloured(self) -> bool:
+        """Whether colours are seen: in a terminal that has some, without NO_COLOR."""
+        return self._console.color_system is not None
+
+    def can_show(self, characters: str) -> bool:
+        """Whether the output's encoding has them."""
+        try:
+            characters.encode(self._console.encoding)
+        except (LookupError, UnicodeEncodeError):
+            return False
+        return True
+
+    def cells(self, cells: Iterable[Cell]) -> None:
+        """A line of pieces of text, each with its colours."""
+        line = Text()
+        for text, ink, ground in cells:
+            line.append(text, Style(color=ink, bgcolor=ground))
+        self._console.print(line, soft_wrap=True)
 
     def table(self, columns: Columns) -> None:
         """A table."""

@@ -63,6 +63,11 @@ def stats(
     quiet: o.Quiet = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="every head, not only layers")] = False,
     json: o.Json = False,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="draw it into FILE: .svg, .png or .html")
+    ] = None,
+    heatmap: Annotated[bool, typer.Option("--heatmap", help="draw it in the terminal instead of tables")] = False,
+    force: Annotated[bool, typer.Option("-f", "--force", help="overwrite the file of --plot")] = False,
     layout: o.Layout = None,
     rope: o.Rope = None,
     draft: o.Draft = None,
@@ -88,4 +93,6 @@ def stats(
     from kvzip.cli.looked_at import looked_at
 
     names = looked_at(inputs, files_from, null, recursive)
-    command.stats(names, o.choices(values, "draft"), quiet=quiet, verbose=verbose, json=json)
+    shown = o.choices(values, "draft")
+    pictures = {"heatmap": heatmap, "force": force}
+    command.stats(names, shown, quiet=quiet, verbose=verbose, json=json, plot=plot, **pictures)
