@@ -60,8 +60,9 @@ class DirectoryTarget:
         if found is not None:
             self._refuse_holding_inputs()
         try:
-            self._made = placement.make_parents(self._final, wanted=self._parents)
-            self._temporary = self._make_temporary()
+            with placement.folders:
+                self._made = placement.make_parents(self._final, wanted=self._parents)
+                self._temporary = self._make_temporary()
         except BaseException:
             self._discard()
             raise
@@ -174,9 +175,10 @@ class DirectoryTarget:
     def _discard(self) -> None:
         while self._leftovers:
             shutil.rmtree(self._leftovers.pop(), ignore_errors=True)
-        while self._made:
-            with suppress(OSError):
-                self._made.pop().rmdir()
+        with placement.folders:
+            while self._made:
+                with suppress(OSError):
+                    self._made.pop().rmdir()
 
 
 def _collision(where: str) -> TargetError:

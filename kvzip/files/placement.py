@@ -10,6 +10,7 @@ import errno
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,9 @@ from kvzip.files.faults import shown, writing
 
 SUFFIX = ".kvzip-tmp"
 Input = str | os.PathLike[str] | os.stat_result
+folders = threading.RLock()
+"""Held while folders are made and something is put into them, and while those made are removed again: of two targets
+in one new folder, one that fails must not take it from under the other."""
 
 # Some file systems stop at 143 bytes, most at 255. A shorter name never hurts: it only has to be unique.
 _NAME_LIMIT = 143

@@ -107,6 +107,10 @@ class FileTarget:
 
     def _open_temporary(self) -> int:
         final = placement.resolve(self.path, force=self._force)
+        with placement.folders:
+            return self._open_in_folder(final)
+
+    def _open_in_folder(self, final: Path) -> int:
         self._made = placement.make_parents(final, wanted=self._parents)
         self._final = final
         for temporary in placement.temporary_paths(final):
@@ -139,9 +143,10 @@ class FileTarget:
             with suppress(OSError):
                 os.unlink(self._temporary)
             self._temporary = None
-        while self._made:
-            with suppress(OSError):
-                self._made.pop().rmdir()
+        with placement.folders:
+            while self._made:
+                with suppress(OSError):
+                    self._made.pop().rmdir()
 
 
 class StreamTarget:

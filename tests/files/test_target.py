@@ -286,3 +286,27 @@ except KvzipError as error:
         assert result.returncode == 1
         assert result.stderr.startswith("disk full: standard output; the output is incomplete")
         assert result.stderr.count("\n") == 1
+
+
+def test_a_failing_target_does_not_take_the_folder_from_another(tmp_path):
+    """Many targets in one new folder at once, every second of which fails."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def one(number):
+        try:
+            with FileTarget(tmp_path / "new" / "er" / f"{number}", parents=True) as target:
+                if number % 2:
+                    raise ValueError
+                target.file.write(b"x")
+                target.commit()
+        except ValueError:
+            return 0
+        return 1
+
+    for _ in range(20):
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(one, range(32))) == 16
+        for path in (tmp_path / "new" / "er").iterdir():
+            path.unlink()
+        (tmp_path / "new" / "er").rmdir()
+        (tmp_path / "new").rmdir()
