@@ -1,0 +1,117 @@
+"""What settings make of data: the bytes of its containers, and how fast both directions are on this machine."""
+
+from __future__ import annotations
+
+import io
+import statistics
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager
+from collections.abc import Iterator
+from typing import Any
+
+from kvzip.api import into
+from kvzip.container.writer import Nowhere
+from kvzip.pipeline.compress import Compressor, compress_members
+from kvzip.pipeline.decompress import Opening, decompress_members
+from kvzip.pipeline.encoded import Encoded
+from kvzip.pipeline.options import Options
+from kvzip.pipeline.schedule import ChainPool
+from kvzip.predict.rope import Rope
+from kvzip.tuning.data import Data
+
+RUNS = 5  # of which the median counts
+ENOUGH_SECONDS = 2.0  # of runs, after which no more are made
+
+Settings = dict[str, Any]
+"""Options of ``compress`` by name, but for the level."""
+
+
+class Clock:
+    """The seconds of a search. Kernels that are compiled on the way do not count."""
+
+    def __init__(self, seconds: float) -> None:
+        self.began, self.seconds, self.waited = time.perf_counter(), seconds, 0.0
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the start, without the pauses."""
+        return time.perf_counter() - self.began - self.waited
+
+    @property
+    def left(self) -> float:
+        """Seconds that remain; negative when it is too late."""
+        return self.seconds - self.spent
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What happens meanwhile takes no time."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.waited += time.perf_counter() - began
+
+
+class Bench:
+    """Measures with a number of threads and a layout, both the caller's."""
+
+    def __init__(self, threads: int, layout: str | None) -> None:
+        self.threads, self.layout = threads, layout
+        self._warm: set[int] = set()
+
+    def options(self, level: int, settings: Settings) -> Options:
+        """The options of a compression. OptionError if they make no sense."""
+        return Options.make(level, self.threads, layout=self.layout, **settings)
+
+    def size(self, data: Sequence[Data], level: int, settings: Settings) -> int:
+        """Bytes of the containers of all ``data``."""
+        options = self.options(level, settings)
+        return sum(
+            compress_members(one.inputs(), Nowhere(), options, directory=one.directory).container_bytes
+            for one in data
+        )
+
+    def speeds(self, data: Sequence[Data], level: int, settings: Settings) -> tuple[float, float]:
+        """Bytes of ``data`` a second, compressed and restored, memory to memory; the median of some runs."""
+        options = self.options(level, settings)
+        forth: list[float] = []
+        back: list[float] = []
+        while len(forth) < RUNS and sum(forth) + sum(back) < ENOUGH_SECONDS:
+            packed = [io.BytesIO() for _ in data]
+            began = time.perf_counter()
+            for one, out in zip(data, packed, strict=True):
+                compress_members(one.inputs(), out, options, directory=one.directory)
+            between = time.perf_counter()
+            for one, out in zip(data, packed, strict=True):
+                out.seek(0)
+                decompress_members(Opening.of(out, one.where), into(None), self.threads)
+            forth.append(between - began)
+            back.append(time.perf_counter() - between)
+        total = sum(one.nbytes for one in data)
+        return total / max(1e-9, statistics.median(forth)), total / max(1e-9, statistics.median(back))
+
+    def warm_up(self, data: Sequence[Data], level: int) -> None:
+        """Compile, or load, what ``level`` needs for ``data``, once."""
+        if level in self._warm:
+            return
+        self._warm.add(level)
+        for one in data:
+            packed = io.BytesIO()
+            compress_members(one.inputs(), packed, self.options(level, {}), directory=one.directory)
+            packed.seek(0)
+            decompress_members(Opening.of(packed, one.where), into(None), self.threads)
+
+    def ropes(self, data: Sequence[Data], level: int) -> list[Rope]:
+        """The rotations that the encoder finds by itself."""
+        found: list[Rope] = []
+        options = self.options(level, {})
+        for one in data:
+            compressor = Compressor(Nowhere(), options, directory=one.directory, progress=None)
+            with ChainPool[Encoded](options.threads, options.budget) as pool:
+                for member in one.inputs():
+                    with member as source:
+                        compressor.add(source, pool)
+            compressor.close()
+            found += [rope for rope in compressor.known.ropes if rope not in found]
+        return found
