@@ -1,4 +1,4 @@
-"""What is tuned on: dumps that can be read again and again, on disk or in memory, each a container when compressed."""
+"""What is tuned on: dumps that can be read again and again, on disk or in memory; each becomes one container."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _folder(folder: Path) -> Data:
 
 def _kept(file: BinaryIO, where: str, held: ExitStack) -> Data:
     """A copy of what can be read only once."""
-    copy = held.enter_context(tempfile.TemporaryFile())
+    copy = held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
     shutil.copyfileobj(file, copy, STEP)
     size = copy.tell()
 
@@ -107,5 +107,3 @@ def _kept(file: BinaryIO, where: str, held: ExitStack) -> Data:
 def _refuse_container(file: Any, where: str) -> None:
     if starts_container(file):
         raise DumpError(f"already compressed: {where}; decompress it and tune on the dump")
-
-

@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from typing import Any
 
 from kvzip.api import into

@@ -13,7 +13,6 @@ truth values or lists of these.
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Mapping
@@ -30,6 +29,7 @@ else:
     import tomli as tomllib
 
 MOST_BYTES = 1 << 20
+MOST = 1 << 53  # of any number
 TEXTS = ("preset", "rope", "layout")
 REALS = ("alpha", "beta", "theta-low", "theta-new", "drift")
 WHOLES = ("level", "n-update", "symbol-bits", "warmup", "classes", "prior-weight")
@@ -58,6 +58,7 @@ def read_profile(given: str | os.PathLike[str] | bytes) -> dict[str, Any]:
 
 def parsed(data: bytes, where: str) -> dict[str, Any]:
     """The options in a profile's text."""
+    from kvzip.layouts.registry import recognise
     from kvzip.pipeline.options import Options
 
     if len(data) > MOST_BYTES:
@@ -65,17 +66,19 @@ def parsed(data: bytes, where: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        fault = " ".join(str(error).split()) if isinstance(error, tomllib.TOMLDecodeError) else "no text"
+        fault = "no text" if isinstance(error, UnicodeDecodeError) else " ".join(str(error).split())
         raise OptionError(f"{where}: no profile: {fault}; give --profile what kvzip tune -o wrote") from None
     for name in table:
         if name not in (COMPRESS, MEASURED):
-            raise OptionError(f"{where}: unknown table {name!a}; {_nearest(name, (COMPRESS, MEASURED))}")
+            hint = f"put it below [{COMPRESS}]" if name in KEYS else _nearest(name, (COMPRESS, MEASURED))
+            raise OptionError(f"{where}: {name!a} is no part of a profile; {hint}")
     compress = table.get(COMPRESS, {})
     if not isinstance(compress, dict):
         raise OptionError(f"{where}: {COMPRESS!a} is no table; write [{COMPRESS}] and the options below it")
     found = {name.replace("-", "_"): _checked(name, value, where) for name, value in compress.items()}
     try:
         Options.make(**found)
+        recognise((), "", found.get("layout"))
     except OptionError as error:
         raise OptionError(f"{where}: {error}") from None
     return found
@@ -86,8 +89,8 @@ def _checked(name: str, value: object, where: str) -> Any:
     if name not in KEYS:
         raise OptionError(f"{where}: unknown option {name!a} in [{COMPRESS}]; {_nearest(name, KEYS)}")
     kinds: dict[str, tuple[type, ...]] = dict.fromkeys(TEXTS, (str,)) | dict.fromkeys(REALS, (int, float))
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if isinstance(value, kinds.get(name, (int,))) and (isinstance(value, str) or is_number):
+    sound = not isinstance(value, int | float) or (not isinstance(value, bool) and abs(value) < MOST)
+    if isinstance(value, kinds.get(name, (int,))) and sound:
         return value
     what = "text in quotes" if name in TEXTS else "a number" if name in REALS else "a whole number"
     raise OptionError(f"{where}: {name} must be {what}, as in --{name}; correct it in [{COMPRESS}]")

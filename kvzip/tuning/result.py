@@ -90,6 +90,7 @@ class Tuning:
     trials: int = 0
     seconds: float = 0.0
     complete: bool = True
+    names: list[str] = field(default_factory=list)
     digests: dict[str, str] = field(default_factory=dict)
 
     @property

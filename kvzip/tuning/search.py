@@ -133,13 +133,10 @@ class Search:
         named = f"{name.replace('_', '-')} "
         over = [grid.laid_over(self.level, {}, one.changes) for one in candidates]
         quick = [
-            self._size(settings, False, named + one.label)
-            for settings, one in zip(over, candidates, strict=True)
+            self._size(settings, False, named + one.label) for settings, one in zip(over, candidates, strict=True)
         ]
         least, default = min(quick), grid.default_of(self.level, name)
-        near = tuple(
-            one.label for one, size in zip(candidates, quick, strict=True) if size <= least * (1 + FLAT)
-        )
+        near = tuple(one.label for one, size in zip(candidates, quick, strict=True) if size <= least * (1 + FLAT))
         if all(self._same(size, quick[0]) for size in quick):
             return Finding(name, default, default, 0.0, 0.0, near, acts=False), None
         base = self._size({}, True)

@@ -87,6 +87,7 @@ class _Run:
         found.complete = self.complete and search.complete
         found.sample_gain = search.sample_gain
         found.seconds = self.clock.spent
+        found.names = [one.where for one in self.data]
         self._check(found, free)
         found.compress_speed, found.decompress_speed = self._speeds(found.level, found.settings)
         found.levels = self.figures
@@ -139,7 +140,8 @@ class _Run:
         speeds = f"{best.compress_speed / 1e6:.3g} MB/s in, {best.decompress_speed / 1e6:.3g} MB/s out"
         many = "no level reaches" if len(self.levels) > 1 else f"level {best.level} does not reach"
         fastest = f"; the fastest is level {best.level}" if len(self.levels) > 1 else ""
-        return f"{many} {self.floor / 1e6:.4g} MB/s both ways here{fastest}, {speeds}; ask for less, or give more threads"
+        floor = f"{self.floor / 1e6:.4g} MB/s both ways here"
+        return f"{many} {floor}{fastest}, {speeds}; ask for less, or give more threads"
 
     def _allowed(self, level: int) -> Callable[[Settings], bool]:
         def allowed(settings: Settings) -> bool:
