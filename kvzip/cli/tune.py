@@ -34,7 +34,7 @@ class Wishes:
 
 def tune(inputs: Sequence[str] | None, wanted: dict[str, Any], wishes: Wishes) -> None:
     """Search, show what was found, and write the profile if one is wanted."""
-    from kvzip import api  # noqa: F401  # so that the search imports nothing slowly
+    from kvzip.files import Interrupted
     from kvzip.layouts.registry import recognise
     from kvzip.tuning.tune import tune as search
 
@@ -48,7 +48,7 @@ def tune(inputs: Sequence[str] | None, wanted: dict[str, Any], wishes: Wishes) -
         voice.announce_compilation("compress")
         try:
             found = search(names, watch=running, **wanted)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Interrupted):
             running.tell_best(names, wanted["layout"])
             raise
         for verb in ("compress", "decompress"):
@@ -114,7 +114,10 @@ def _told(finding: Any) -> str:
         return "changes nothing here"
     if not finding.gain:
         return f"{finding.default} is best"
-    return f"{finding.best} instead of {finding.default}, {change(finding.gain)}"
+    slow = "" if finding.fast_enough else ", too slow"
+    return (
+        f"{finding.best} instead of {finding.default}, {change(finding.gain)}, {finding.speed:.2f}x the speed{slow}"
+    )
 
 
 def change(gain: float) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from kvzip.api import into
@@ -20,10 +22,34 @@ from kvzip.predict.rope import Rope
 from kvzip.tuning.data import Data
 
 RUNS = 5  # of which the median counts
+KEPT_SPEED = 0.75  # of the defaults' speed that settings must keep where no other is asked for
+PRICE = 0.01  # share of the size that halving the speed must save; the levels ask 0.01 to 0.03
 ENOUGH_SECONDS = 2.0  # of runs, after which no more are made
 
 Settings = dict[str, Any]
 """Options of ``compress`` by name, but for the level."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Bytes a second of some settings, compressed and restored, and the same of the level's defaults."""
+
+    compress: float
+    decompress: float
+    usual_compress: float
+    usual_decompress: float
+
+    @property
+    def relative(self) -> float:
+        """The speed of that of the defaults, in the direction that suffers more."""
+        return min(self.compress / self.usual_compress, self.decompress / self.usual_decompress)
+
+    def enough(self, floor: float | None, gain: float) -> bool:
+        """Whether settings that save ``gain`` of the size keep most of the defaults' speed; with a ``floor``, whether
+        both directions reach it, and the gain is worth the time, as it is from level to level."""
+        if floor is not None and min(self.compress, self.decompress) < floor:
+            return False
+        return self.relative >= KEPT_SPEED or (floor is not None and gain >= PRICE * math.log2(1 / self.relative))
 
 
 class Clock:
@@ -73,33 +99,43 @@ class Bench:
 
     def speeds(self, data: Sequence[Data], level: int, settings: Settings) -> tuple[float, float]:
         """Bytes of ``data`` a second, compressed and restored, memory to memory; the median of some runs."""
-        options = self.options(level, settings)
-        forth: list[float] = []
-        back: list[float] = []
-        while len(forth) < RUNS and sum(forth) + sum(back) < ENOUGH_SECONDS:
-            packed = [io.BytesIO() for _ in data]
-            began = time.perf_counter()
-            for one, out in zip(data, packed, strict=True):
-                compress_members(one.inputs(), out, options, directory=one.directory)
-            between = time.perf_counter()
-            for one, out in zip(data, packed, strict=True):
-                out.seek(0)
-                decompress_members(Opening.of(out, one.where), into(None), self.threads)
-            forth.append(between - began)
-            back.append(time.perf_counter() - between)
+        times: list[tuple[float, float]] = []
+        while len(times) < RUNS and sum(map(sum, times)) < ENOUGH_SECONDS:
+            times.append(self._seconds(data, level, settings))
         total = sum(one.nbytes for one in data)
-        return total / max(1e-9, statistics.median(forth)), total / max(1e-9, statistics.median(back))
+        forth, back = (max(1e-9, statistics.median(column)) for column in zip(*times, strict=True))
+        return total / forth, total / back
+
+    def compared(self, data: Sequence[Data], level: int, settings: Settings) -> Pace:
+        """The speeds of ``settings`` and of the level's defaults, measured in turns."""
+        own: list[tuple[float, float]] = []
+        usual: list[tuple[float, float]] = []
+        while len(own) < RUNS and sum(map(sum, own + usual)) < ENOUGH_SECONDS:
+            usual.append(self._seconds(data, level, {}))
+            own.append(self._seconds(data, level, settings))
+        total = sum(one.nbytes for one in data)
+        return Pace(
+            *(total / statistics.median(column) for times in (own, usual) for column in zip(*times, strict=True))
+        )
+
+    def _seconds(self, data: Sequence[Data], level: int, settings: Settings) -> tuple[float, float]:
+        """The seconds that one compression and one decompression of everything take."""
+        options = self.options(level, settings)
+        packed = [io.BytesIO() for _ in data]
+        began = time.perf_counter()
+        for one, out in zip(data, packed, strict=True):
+            compress_members(one.inputs(), out, options, directory=one.directory)
+        between = time.perf_counter()
+        for one, out in zip(data, packed, strict=True):
+            out.seek(0)
+            decompress_members(Opening.of(out, one.where), into(None), self.threads)
+        return max(1e-9, between - began), max(1e-9, time.perf_counter() - between)
 
     def warm_up(self, data: Sequence[Data], level: int) -> None:
         """Compile, or load, what ``level`` needs for ``data``, once."""
-        if level in self._warm:
-            return
-        self._warm.add(level)
-        for one in data:
-            packed = io.BytesIO()
-            compress_members(one.inputs(), packed, self.options(level, {}), directory=one.directory)
-            packed.seek(0)
-            decompress_members(Opening.of(packed, one.where), into(None), self.threads)
+        if level not in self._warm:
+            self._warm.add(level)
+            self._seconds(data, level, {})
 
     def ropes(self, data: Sequence[Data], level: int) -> list[Rope]:
         """The rotations that the encoder finds by itself."""

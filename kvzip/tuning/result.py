@@ -41,7 +41,7 @@ class Finding:
     """What a parameter alone is worth at the chosen level. ``near``: values that cost hardly more than the best.
 
     ``gain``: the share of the size that its best value saves, 0 if that is the default. ``acts``: whether it changes
-    anything on this data.
+    anything on this data. ``speed``: with the best value, of that with the default.
     """
 
     name: str
@@ -51,6 +51,8 @@ class Finding:
     bits_per_value: float
     near: tuple[str, ...]
     acts: bool = True
+    speed: float = 1.0
+    fast_enough: bool = True
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Tuning:
     sample_gain: float = 0.0
     compress_speed: float = 0.0
     decompress_speed: float = 0.0
+    usual_compress_speed: float = 0.0
+    usual_decompress_speed: float = 0.0
     trials: int = 0
     seconds: float = 0.0
     complete: bool = True

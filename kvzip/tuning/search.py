@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from kvzip.tuning import grid
 from kvzip.tuning.grid import Candidate
-from kvzip.tuning.measure import Bench, Clock, Settings
+from kvzip.tuning.measure import Bench, Clock, Pace, Settings
 from kvzip.tuning.result import Best, Event, Finding, Trial
 from kvzip.tuning.sample import Sample
 
 NOTHING = 16  # bytes for each dump, by which sizes differ as the numbers of the settings themselves take room
-LEAST_GAIN = 5e-5  # share of the size below which a change is not worth a longer command
+LEAST_GAIN = 1e-4  # share of the size below which a change is not worth a longer command
 FLAT = 5e-4  # share of the size within which values count as near the best
 FINALISTS = 2  # values of a parameter that go on to the larger sample
 ROUNDS = 3  # over all parameters, at most
@@ -42,7 +42,8 @@ class Samples:
 
 
 class Search:
-    """One level's search. ``allowed`` says whether settings are fast enough."""
+    """One level's search. ``floor``: bytes a second that both directions must reach, None for the usual share of
+    what they reach with the level's defaults."""
 
     def __init__(
         self,
@@ -51,12 +52,14 @@ class Search:
         level: int,
         clock: Clock,
         watch: Callable[[Event], None],
-        allowed: Callable[[Settings], bool],
+        floor: float | None,
     ) -> None:
         self.bench, self.samples, self.level, self.clock = bench, samples, level, clock
-        self.watch, self.allowed = watch, allowed
+        self.watch, self.floor = watch, floor
+        self.paces: dict[str, Pace] = {}
         self.sizes: dict[tuple[bool, str], int] = {}
         self.best: Settings = {}
+        self.path: list[Settings] = []  # what was best before
         self.findings: list[Finding] = []
         self.trials = 0
         self.complete = True
@@ -72,11 +75,12 @@ class Search:
             self.complete = False
         return self.best
 
-    @property
-    def sample_gain(self) -> float:
-        """Share of the sample's size that the best settings save."""
-        sizes = [self.sizes.get(key) for key in (self._key({}, True), self._key(self.best, True))]
-        return 1 - sizes[1] / sizes[0] if sizes[0] and sizes[1] else 0.0
+    def gain_of(self, settings: Settings) -> float:
+        """Share of the larger sample's size that settings tried on it save."""
+        if not settings:
+            return 0.0
+        size, base = (self.sizes[self._key(which, True)] for which in (settings, {}))
+        return 1 - size / max(1, base)
 
     # -- measuring
 
@@ -99,6 +103,19 @@ class Search:
                 self.watch(Trial(self.level, what, self.sizes[key], base, sum(one.nbytes for one in data)))
         return self.sizes[key]
 
+    def _pace(self, settings: Settings) -> Pace:
+        """How fast settings are, measured once."""
+        key = repr(sorted(settings.items()))
+        if key not in self.paces:
+            if self.clock.left <= 0:
+                raise OutOfTime
+            data = [sample.data for sample in self.samples.broad]
+            self.paces[key] = self.bench.compared(data, self.level, settings)
+        return self.paces[key]
+
+    def _fast_enough(self, settings: Settings) -> bool:
+        return self._pace(settings).enough(self.floor, self.gain_of(settings))
+
     def _with(self, candidate: Candidate) -> Settings:
         return grid.laid_over(self.level, self.best, candidate.changes)
 
@@ -107,11 +124,9 @@ class Search:
     def _alone(self) -> None:
         ropes = self._ropes()
         for name in self._acting():
-            finding, best = self._judge(name, grid.candidates(self.level, name, {}, ropes))
+            finding = self._judge(name, grid.candidates(self.level, name, {}, ropes))
             self.findings.append(finding)
             self.watch(finding)
-            if best is not None:
-                self.gains[name] = finding.gain, best
 
     def _acting(self) -> list[str]:
         """The parameters worth trying: with linear prediction those of the windows seldom matter."""
@@ -128,8 +143,8 @@ class Search:
         specs = [grid.spec_of(rope, 0) for rope in found]
         return [spec for spec in dict.fromkeys(specs) if spec][:FINALISTS]
 
-    def _judge(self, name: str, candidates: Sequence[Candidate]) -> tuple[Finding, Candidate | None]:
-        """What a parameter alone is worth, and its best value if that is not the default."""
+    def _judge(self, name: str, candidates: Sequence[Candidate]) -> Finding:
+        """What a parameter alone is worth; its best value that is fast enough is put down among the ``gains``."""
         named = f"{name.replace('_', '-')} "
         over = [grid.laid_over(self.level, {}, one.changes) for one in candidates]
         quick = [
@@ -138,16 +153,33 @@ class Search:
         least, default = min(quick), grid.default_of(self.level, name)
         near = tuple(one.label for one, size in zip(candidates, quick, strict=True) if size <= least * (1 + FLAT))
         if all(self._same(size, quick[0]) for size in quick):
-            return Finding(name, default, default, 0.0, 0.0, near, acts=False), None
+            return Finding(name, default, default, 0.0, 0.0, near, acts=False)
         base = self._size({}, True)
         order = sorted((size, at) for at, size in enumerate(quick) if over[at])[:FINALISTS]
-        last = [(self._size(over[at], True, named + candidates[at].label), at) for _, at in order]
-        size, at = min(last, default=(base, 0))
-        if size >= base * (1 - LEAST_GAIN):
-            return Finding(name, default, default, 0.0, 0.0, near), None
+        last = sorted((self._size(over[at], True, named + candidates[at].label), at) for _, at in order)
+        last = [(size, at) for size, at in last if size < base * (1 - LEAST_GAIN)]
+        if not last:
+            return Finding(name, default, default, 0.0, 0.0, near)
+        fast = next(
+            ((size, at) for size, at in last if self._pace(over[at]).enough(self.floor, 1 - size / base)), None
+        )
+        if fast is not None:
+            self.gains[name] = 1 - fast[0] / base, candidates[fast[1]]
+        size, at = last[0]
         broad = self.samples.quick if self.samples.one else self.samples.broad
         bits = 8 * (base - size) / max(1, sum(sample.values for sample in broad))
-        return Finding(name, default, candidates[at].label, 1 - size / base, bits, near), candidates[at]
+        pace = self._pace(over[at])
+        return Finding(
+            name,
+            default,
+            candidates[at].label,
+            1 - size / base,
+            bits,
+            near,
+            True,
+            pace.relative,
+            pace.enough(self.floor, 1 - size / base),
+        )
 
     def _same(self, size: int, other: int) -> bool:
         return abs(size - other) <= NOTHING * len(self.samples.quick)
@@ -187,6 +219,7 @@ class Search:
         if settings == self.best:
             return
         size, base = self._size(settings, True, what), self._size(self.best, True)
-        if size < base * (1 - LEAST_GAIN) and self.allowed(settings):
+        if size < base * (1 - LEAST_GAIN) and self._fast_enough(settings):
+            self.path.append(self.best)
             self.best = settings
             self.watch(Best(self.level, settings))

@@ -8,7 +8,7 @@ from kvzip.api import Source
 from kvzip.errors import OptionError
 from kvzip.pipeline.schedule import available_threads
 from kvzip.tuning.data import Data, opened
-from kvzip.tuning.measure import Bench, Clock, Settings
+from kvzip.tuning.measure import Bench, Clock, Pace, Settings
 from kvzip.tuning.result import Best, Event, LevelFigures, Tuning, Watch
 from kvzip.tuning.sample import Sample, Wanted, sampled
 from kvzip.tuning.search import LINEAR, Samples, Search
@@ -28,7 +28,7 @@ def tune(
     sources: Source | Iterable[Source],
     *,
     levels: Sequence[int] | None = None,
-    min_speed: float = 0.0,
+    min_speed: float | None = None,
     seconds: float = SECONDS,
     threads: int = 0,
     layout: str | None = None,
@@ -37,8 +37,9 @@ def tune(
     """Find the level and the settings that suit some dumps.
 
     sources: a dump as ``compress`` takes it, or several. levels: those to choose from, all by default.
-    min_speed: bytes a second that compression and decompression must both reach here. seconds: for the search; a
-    check at the end, of everything or a good part, comes on top. watch: is told what happens.
+    min_speed: bytes a second that compression and decompression must both reach here. Without it every level is fast
+    enough, and settings must not make theirs slower by more than a quarter. seconds: for the search; a check at the
+    end, of everything or a good part, comes on top. watch: is told what happens.
 
     Settings that do not beat the defaults of their level in the check are dropped. Raises DumpError for bad input,
     OptionError for bad options and if no level is fast enough.
@@ -46,7 +47,7 @@ def tune(
     chosen = tuple(sorted(set(LEVELS if levels is None else levels)))
     if not chosen or not set(chosen) <= set(LEVELS):
         raise OptionError(f"levels {list(chosen)}: must be some of 1 to 9")
-    if not seconds > 0 or min_speed < 0:
+    if not seconds > 0 or (min_speed or 0) < 0:
         raise OptionError("seconds must be above 0 and min_speed not below")
     bench = Bench(threads, layout)
     bench.options(chosen[0], {})
@@ -65,7 +66,7 @@ class _Run:
         data: list[Data],
         bench: Bench,
         levels: tuple[int, ...],
-        floor: float,
+        floor: float | None,
         clock: Clock,
         watch: Callable[[Event], None],
     ) -> None:
@@ -79,17 +80,18 @@ class _Run:
     def tuning(self, free: bool) -> Tuning:
         """Levels, then parameters, then the check. ``free``: all levels were to choose from."""
         level = self._level()
-        search = Search(self.bench, self.samples, level, self.clock, self.watch, self._allowed(level))
+        search = Search(self.bench, self.samples, level, self.clock, self.watch, self.floor)
         with self.clock.paused():
             self.bench.warm_up([sample.data for sample in self.samples.quick], level)
-        settings = search.run()
+        search.run()
+        settings, pace = self._fast(search, level)
         found = Tuning(level, settings, self.figures, search.findings, trials=search.trials)
         found.complete = self.complete and search.complete
-        found.sample_gain = search.sample_gain
+        found.sample_gain = search.gain_of(settings)
         found.seconds = self.clock.spent
         found.names = [one.where for one in self.data]
         self._check(found, free)
-        found.compress_speed, found.decompress_speed = self._speeds(found.level, found.settings)
+        self._tell_speeds(found, pace)
         found.levels = self.figures
         return found
 
@@ -129,7 +131,7 @@ class _Run:
         sizes[level] = self.bench.size(self.broad, level, {})
         total = sum(one.nbytes for one in self.broad)
         forth, back = self.bench.speeds(self.broad, level, {})
-        fast = min(forth, back) >= self.floor
+        fast = min(forth, back) >= (self.floor or 0)
         figures = LevelFigures(level, total / max(1, sizes[level]), forth, back, fast)
         self.figures.append(figures)
         self.watch(figures)
@@ -140,21 +142,28 @@ class _Run:
         speeds = f"{best.compress_speed / 1e6:.3g} MB/s in, {best.decompress_speed / 1e6:.3g} MB/s out"
         many = "no level reaches" if len(self.levels) > 1 else f"level {best.level} does not reach"
         fastest = f"; the fastest is level {best.level}" if len(self.levels) > 1 else ""
-        floor = f"{self.floor / 1e6:.4g} MB/s both ways here"
+        floor = f"{(self.floor or 0) / 1e6:.4g} MB/s both ways here"
         return f"{many} {floor}{fastest}, {speeds}; ask for less, or give more threads"
 
-    def _allowed(self, level: int) -> Callable[[Settings], bool]:
-        def allowed(settings: Settings) -> bool:
-            return not self.floor or min(self.bench.speeds(self.broad, level, settings)) >= self.floor
+    def _fast(self, search: Search, level: int) -> tuple[Settings, Pace | None]:
+        """From the best back to the defaults, the first settings that are fast enough when measured once more."""
+        for settings in (search.best, *reversed(search.path)):
+            if not settings:
+                break
+            pace = self.bench.compared(self.broad, level, settings)
+            if pace.enough(self.floor, search.gain_of(settings)):
+                return settings, pace
+        return {}, None
 
-        return allowed
-
-    def _speeds(self, level: int, settings: Settings) -> tuple[float, float]:
-        """Speeds on the larger sample, measured once for a level's defaults."""
-        known = [one for one in self.figures if one.level == level]
-        if known and not settings:
-            return known[0].compress_speed, known[0].decompress_speed
-        return self.bench.speeds(self.broad, level, settings)
+    def _tell_speeds(self, found: Tuning, pace: Pace | None) -> None:
+        """The speeds of what was chosen, and of its level's defaults."""
+        if found.settings and pace is not None:
+            found.compress_speed, found.decompress_speed = pace.compress, pace.decompress
+            found.usual_compress_speed, found.usual_decompress_speed = pace.usual_compress, pace.usual_decompress
+            return
+        figures = next(one for one in self.figures if one.level == found.level)
+        found.compress_speed = found.usual_compress_speed = figures.compress_speed
+        found.decompress_speed = found.usual_decompress_speed = figures.decompress_speed
 
     # -- the check
 

@@ -38,7 +38,7 @@ def tune(
     from kvzip.cli import tune as command
     from kvzip.cli.sizes import rate
 
-    speed = 0.0 if min_speed is None else rate("--min-speed", min_speed)
+    speed = None if min_speed is None else rate("--min-speed", min_speed)
     wanted = {"levels": o.levels_of(level), "min_speed": speed, "seconds": o.seconds_of(seconds), "layout": layout}
     say = command.Wishes(output, force, quiet, verbose, json)
     command.tune(inputs, wanted | {"threads": o.threads_of(threads)}, say)

@@ -27,9 +27,9 @@ def show_tuning(found: Tuning, command: str, profile: str | None, names: Sequenc
         page.table(_parameters(found.findings))
         if idle := [_name(one) for one in found.findings if not one.acts]:
             page.line(f"These change nothing here: {', '.join(idle)}.", wrap=True)
-        page.line(
-            "Nearly as good: within 0.05 % of the best. Part of a preset: what no other option sets.", wrap=True
-        )
+        note = "Nearly as good: within 0.05 % of the best. Part of a preset: what no other option sets."
+        slow = " Not taken, as too slow: what has a !." if any(not one.fast_enough for one in found.findings) else ""
+        page.line(note + slow, wrap=True)
         page.line()
     for line in _conclusion(found):
         page.line(line, wrap=True)
@@ -52,12 +52,13 @@ def _levels(found: Tuning) -> Columns:
 
 def _parameters(findings: Sequence[Finding]) -> Columns:
     """The parameters that change anything, the most valuable first."""
-    table = Columns("<parameter", "default", "best", "size", "bits/value", "<nearly as good")
+    table = Columns("<parameter", "default", "best", "size", "bits/value", "speed", "<nearly as good", gap=1)
     for one in sorted(findings, key=lambda one: -one.gain):
         if one.acts:
             size = f"{-100 * one.gain:.2f} %" if one.gain else ""
             bits = f"{-one.bits_per_value:.4f}" if one.gain else ""
-            table.row(_name(one), one.default, _short(one.best), size, bits, _near(one.near))
+            speed = (f"{one.speed:.2f}x" + ("" if one.fast_enough else "!")) if one.gain else ""
+            table.row(_name(one), one.default, _short(one.best), size, bits, speed, _near(one.near))
     return table
 
 
@@ -94,9 +95,8 @@ def _conclusion(found: Tuning) -> list[str]:
             f"{bits:.4f} bits/value), measured on {part}."
         )
     lines.append(f"{_speeds(found.compress_speed, found.decompress_speed)} from memory, with these threads.")
-    usual = next((one for one in found.levels if one.level == found.level), None)
-    if found.settings and usual:
-        lines[-1] += f" (Defaults: {_speeds(usual.compress_speed, usual.decompress_speed)}.)"
+    if found.settings:
+        lines[-1] += f" Defaults: {_speeds(found.usual_compress_speed, found.usual_decompress_speed)}."
     if found.plain_bytes is not None and found.plain_bytes != found.default_bytes:
         lines.append(f"Against all defaults (level 3): {-100 * (1 - found.tuned_bytes / found.plain_bytes):+.2f} %.")
     if not found.complete:
