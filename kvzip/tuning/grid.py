@@ -14,7 +14,7 @@ from kvzip.pipeline.options import PREDICTING
 from kvzip.predict.rope import Rope, from_spec
 from kvzip.predict.rope_search import KNOWN
 from kvzip.tuning.measure import Settings
-from kvzip.windows.parameters import BY_NAME, PRESETS, parameters_for
+from kvzip.windows.parameters import BY_NAME, PRESETS, Parameters, parameters_for
 
 LADDERS: dict[str, tuple[float, ...]] = {
     "n_update": (32, 64, 128, 256, 512, 1024, 2048, 4096),
@@ -67,27 +67,40 @@ def _presets(level: int, around: Settings) -> list[Candidate]:
     for preset, numbers in PRESETS.items():
         options = [name for name in numbers if name in LADDERS]
         plain = {PRESET: preset} | dict.fromkeys(options)
-        holding = parameters_for(level, around.get(PRESET), **_numbers(around)).shown()
+        holding = _holding(level, around)
         pinned = {PRESET: preset} | {name: holding[name] for name in options}
         out.append(Candidate(preset, tuple(plain.items())))
-        out.append(Candidate(f"{preset}, part", tuple(pinned.items())))
+        if laid_over(level, around, tuple(pinned.items())) != laid_over(level, around, ()):
+            out.append(Candidate(f"{preset}, part", tuple(pinned.items())))
     return out
 
 
 def laid_over(level: int, settings: Settings, changes: Sequence[tuple[str, Any]]) -> Settings:
-    """``settings`` with ``changes``, without what is the level's or the preset's own anyway."""
+    """``settings`` with ``changes``, in the fewest words: without what is the level's or the preset's own anyway."""
     merged = {name: value for name, value in (settings | dict(changes)).items() if value is not None}
-    preset = merged.get(PRESET)
-    numbers = _numbers(merged)
-    wanted = parameters_for(level, preset, **numbers)
+    rope = {ROPE: merged[ROPE]} if merged.get(ROPE, "auto") != "auto" else {}
+    wanted = parameters_for(level, merged.get(PRESET), **_numbers(merged))
+    numbers = _holding(level, merged)
+    forms = [_shortest(level, preset, numbers, wanted) for preset in (None, merged.get(PRESET))]
+    return rope | min((form for form in forms if form is not None), key=len)
+
+
+def _shortest(level: int, preset: str | None, numbers: Settings, wanted: Parameters) -> Settings | None:
+    """The fewest of ``numbers`` that make ``wanted`` of a level and a preset; None if all do not."""
+    if parameters_for(level, preset, **numbers) != wanted:
+        return None
     for name in list(numbers):
         fewer = {other: value for other, value in numbers.items() if other != name}
         if parameters_for(level, preset, **fewer) == wanted:
             numbers = fewer
-    rest = {name: merged[name] for name in (PRESET, ROPE) if name in merged and merged[name] != "auto"}
-    if preset is not None and parameters_for(level, None, **numbers) == wanted:
-        rest.pop(PRESET)
-    return rest | {name: numbers[name] for name in LADDERS if name in numbers}
+    return numbers if preset is None else {PRESET: preset} | numbers
+
+
+def _holding(level: int, settings: Settings) -> Settings:
+    """Every number of the ladders that holds with ``settings``, as it was given."""
+    given = PRESETS.get(settings.get(PRESET) or "", {}) | _numbers(settings)
+    level_own = parameters_for(level).shown()
+    return _numbers({name: given.get(name, level_own[name]) for name in LADDERS})
 
 
 def _numbers(settings: Settings) -> dict[str, float]:
@@ -96,7 +109,7 @@ def _numbers(settings: Settings) -> dict[str, float]:
     return {name: int(value) if BY_NAME[name].scale == 1 else float(value) for name, value in given}
 
 
-def spec_of(rope: Rope, channels: int) -> str | None:
+def spec_of(rope: Rope) -> str | None:
     """What ``--rope`` must be told to turn pairs as ``rope`` does; None if it cannot say it."""
     if not rope.first:
         return None
@@ -110,7 +123,7 @@ def spec_of(rope: Rope, channels: int) -> str | None:
     theta = min(KNOWN, key=lambda known: abs(math.log(known / base)))
     theta = theta if abs(math.log(theta / base)) < 1e-3 else base
     spec = f"{kind}:theta={theta:.9g},dim={dim}" + (f",start={start}" if start else "")
-    again = from_spec(spec, max(channels, start + dim))
+    again = from_spec(spec, start + dim)
     same = again is not None and again.pairs == pairs
     near = again is not None and all(abs(a - b) < 1e-6 for a, b in zip(again.angles, rope.angles, strict=True))
     return spec if same and near else None

@@ -140,7 +140,7 @@ class Search:
         if self.level == 1:
             return []
         found = self.bench.ropes([sample.data for sample in self.samples.quick], self.level)
-        specs = [grid.spec_of(rope, 0) for rope in found]
+        specs = [grid.spec_of(rope) for rope in found]
         return [spec for spec in dict.fromkeys(specs) if spec][:FINALISTS]
 
     def _judge(self, name: str, candidates: Sequence[Candidate]) -> Finding:
