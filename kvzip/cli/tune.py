@@ -49,14 +49,15 @@ def tune(inputs: Sequence[str] | None, wanted: dict[str, Any], wishes: Wishes) -
         try:
             found = search(names, watch=running, **wanted)
         except (KeyboardInterrupt, Interrupted):
-            running.tell_best(names, wanted["layout"])
+            running.tell_best(names)
             raise
         for verb in ("compress", "decompress"):
             voice.remember_compilation(verb)
         if target is not None:
             target.file.write(profile_of(found, wanted["layout"]).encode())
             target.commit()
-    command = command_line(found.options, names, wanted["layout"])
+    more = {"layout": wanted["layout"], "threads": wanted["threads"] or None}
+    command = command_line(found.options | more, names)
     if wishes.json:
         row = {"command": "tune"} | found.to_json() | {"command_line": command, "profile": wishes.output}
         print(json_module.dumps(row), file=sys.stderr if wishes.output == "-" else sys.stdout)
@@ -103,10 +104,10 @@ class _Running:
     def _say(self, text: str) -> None:
         self.voice.say(text, only_terminal=not self.verbose)
 
-    def tell_best(self, names: Sequence[str], layout: str | None) -> None:
+    def tell_best(self, names: Sequence[str]) -> None:
         """What the search had when it was ended."""
         if self.best is not None:
-            self.voice.warn(f"the best so far, not checked: {command_line(self.best, names, layout)}")
+            self.voice.warn(f"the best so far, not checked: {command_line(self.best, names)}")
 
 
 def _told(finding: Any) -> str:
@@ -125,11 +126,12 @@ def change(gain: float) -> str:
     return f"{-100 * gain:+.2f} %" if abs(gain) >= 5e-5 else "the same"
 
 
-def command_line(options: dict[str, Any], names: Sequence[str], layout: str | None) -> str:
-    """What to type for these options."""
+def command_line(options: dict[str, Any], names: Sequence[str]) -> str:
+    """What to type for these options; None leaves one out."""
     words = ["kvzip", "compress"]
-    for name, value in (options | ({} if layout is None else {"layout": layout})).items():
-        words += ["--" + name.replace("_", "-"), value if isinstance(value, str) else f"{value:.15g}"]
+    for name, value in options.items():
+        if value is not None:
+            words += ["--" + name.replace("_", "-"), value if isinstance(value, str) else f"{value:.15g}"]
     return shlex.join([*words, *(["--"] if any(n[:1] == "-" and n != "-" for n in names) else []), *names])
 
 

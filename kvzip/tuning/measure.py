@@ -97,45 +97,49 @@ class Bench:
             for one in data
         )
 
-    def speeds(self, data: Sequence[Data], level: int, settings: Settings) -> tuple[float, float]:
-        """Bytes of ``data`` a second, compressed and restored, memory to memory; the median of some runs."""
-        times: list[tuple[float, float]] = []
-        while len(times) < RUNS and sum(map(sum, times)) < ENOUGH_SECONDS:
-            times.append(self._seconds(data, level, settings))
+    def measured(self, data: Sequence[Data], level: int) -> tuple[int, float, float]:
+        """Bytes of the containers at a level's defaults, and bytes of ``data`` a second, compressed and restored.
+
+        Memory to memory, the median of some runs.
+        """
+        runs: list[tuple[int, float, float]] = []
+        while len(runs) < RUNS and sum(forth + back for _, forth, back in runs) < ENOUGH_SECONDS:
+            runs.append(self._run(data, level, {}))
         total = sum(one.nbytes for one in data)
-        forth, back = (max(1e-9, statistics.median(column)) for column in zip(*times, strict=True))
-        return total / forth, total / back
+        size, forth, back = (statistics.median_low(column) for column in zip(*runs, strict=True))
+        return int(size), total / forth, total / back
 
     def compared(self, data: Sequence[Data], level: int, settings: Settings) -> Pace:
         """The speeds of ``settings`` and of the level's defaults, measured in turns."""
         own: list[tuple[float, float]] = []
         usual: list[tuple[float, float]] = []
         while len(own) < RUNS and sum(map(sum, own + usual)) < ENOUGH_SECONDS:
-            usual.append(self._seconds(data, level, {}))
-            own.append(self._seconds(data, level, settings))
+            usual.append(self._run(data, level, {})[1:])
+            own.append(self._run(data, level, settings)[1:])
         total = sum(one.nbytes for one in data)
         return Pace(
             *(total / statistics.median(column) for times in (own, usual) for column in zip(*times, strict=True))
         )
 
-    def _seconds(self, data: Sequence[Data], level: int, settings: Settings) -> tuple[float, float]:
-        """The seconds that one compression and one decompression of everything take."""
+    def _run(self, data: Sequence[Data], level: int, settings: Settings) -> tuple[int, float, float]:
+        """Everything compressed and restored once: bytes of the containers, and the seconds of both."""
         options = self.options(level, settings)
         packed = [io.BytesIO() for _ in data]
         began = time.perf_counter()
         for one, out in zip(data, packed, strict=True):
             compress_members(one.inputs(), out, options, directory=one.directory)
         between = time.perf_counter()
+        size = sum(out.tell() for out in packed)
         for one, out in zip(data, packed, strict=True):
             out.seek(0)
             decompress_members(Opening.of(out, one.where), into(None), self.threads)
-        return max(1e-9, between - began), max(1e-9, time.perf_counter() - between)
+        return size, max(1e-9, between - began), max(1e-9, time.perf_counter() - between)
 
     def warm_up(self, data: Sequence[Data], level: int) -> None:
         """Compile, or load, what ``level`` needs for ``data``, once."""
         if level not in self._warm:
             self._warm.add(level)
-            self._seconds(data, level, {})
+            self._run(data, level, {})
 
     def ropes(self, data: Sequence[Data], level: int) -> list[Rope]:
         """The rotations that the encoder finds by itself."""

@@ -128,9 +128,8 @@ class _Run:
     def _measure(self, level: int, sizes: dict[int, int]) -> LevelFigures:
         with self.clock.paused():
             self.bench.warm_up([sample.data for sample in self.samples.quick], level)
-        sizes[level] = self.bench.size(self.broad, level, {})
+        sizes[level], forth, back = self.bench.measured(self.broad, level)
         total = sum(one.nbytes for one in self.broad)
-        forth, back = self.bench.speeds(self.broad, level, {})
         fast = min(forth, back) >= (self.floor or 0)
         figures = LevelFigures(level, total / max(1, sizes[level]), forth, back, fast)
         self.figures.append(figures)

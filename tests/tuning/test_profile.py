@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kvzip
+from kvzip.tuning.grid import LADDERS
 from kvzip.tuning.profile import KEYS, TEXTS, WHOLES, profile_text, read_profile
 from kvzip.windows.parameters import BY_NAME
 
@@ -106,3 +107,8 @@ def test_python_takes_it():
     options = read_profile(b"[compress]\nlevel = 2\nn-update = 64\nrope = 'none'\n")
     assert kvzip.decompress(kvzip.compress(dump, **options)) == dump
     assert kvzip.stats(dump, **options).parameters["n_update"] == 64
+
+
+def test_it_knows_every_option_of_the_estimator():
+    own = {name.replace("-", "_") for name in KEYS} - {"level", *TEXTS}
+    assert own == {name for name in BY_NAME if name not in ("drift_keep", "sampling", "table_bits")} == set(LADDERS)
