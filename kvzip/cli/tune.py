@@ -156,8 +156,10 @@ def profile_of(found: Tuning, layout: str | None) -> str:
             f"{f.name.replace('_', '-')} {f.best}: {100 * f.gain:.3f}" for f in found.findings if f.gain
         ],
     }
+    what = f"{change(found.gain)} against the defaults of level {found.level}"
+    what = what if found.settings else f"the defaults of level {found.level}, which nothing beat"
     about = [
         f"Settings for kvzip, found by kvzip {__version__} tune; use them with: kvzip compress --profile FILE",
-        f"{change(found.gain)} against the defaults of level {found.level} on {', '.join(map(shown, found.names))}",
+        f"{what} on {', '.join(map(shown, found.names))}",
     ]
     return profile_text(options, measured, about)

@@ -19,6 +19,7 @@ from kvzip.tuning.sample import Sample
 NOTHING = 16  # bytes for each dump, by which sizes differ as the numbers of the settings themselves take room
 LEAST_GAIN = 1e-4  # share of the size below which a change is not worth a longer command
 FLAT = 5e-4  # share of the size within which values count as near the best
+IDLE = 2e-3  # share of the size below which even settings far off say that windows hardly matter
 FINALISTS = 2  # values of a parameter that go on to the larger sample
 ROUNDS = 3  # over all parameters, at most
 LINEAR = 4  # the first level that predicts linearly
@@ -131,8 +132,10 @@ class Search:
     def _acting(self) -> list[str]:
         """The parameters worth trying: with linear prediction those of the windows seldom matter."""
         windows = [grid.PRESET, *grid.LADDERS]
-        if self.level >= LINEAR and self._same(self._size(grid.PROBE, False, "probe"), self._size({}, False)):
-            return [grid.ROPE]
+        if self.level >= LINEAR:
+            base, other = self._size({}, False), self._size(grid.PROBE, False, "probe of the windows")
+            if self._same(base, other) or abs(other - base) < IDLE * base:
+                return [grid.ROPE]
         return [grid.ROPE, *windows] if self.level > 1 else windows
 
     def _ropes(self) -> list[str]:

@@ -110,5 +110,7 @@ def _speeds(forth: float, back: float) -> str:
 
 def _kept(found: Tuning) -> str:
     tried = any(one.acts for one in found.findings)
+    slow = any(not one.fast_enough for one in found.findings)
     what = "nothing that was tried beats the defaults" if tried else "there is nothing to set"
+    what = "nothing that is fast enough beats the defaults" if slow else what
     return f"Level {found.level} as it is, {found.ratio:.4f}x: {what}."
