@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from kvzip.pipeline.reader import Layer, Reader, Tensor
     from kvzip.pipeline.report import Report
     from kvzip.pipeline.stats import Stats
+    from kvzip.tuning.profile import read_profile
+    from kvzip.tuning.result import Tuning
+    from kvzip.tuning.tune import tune
 
 __all__ = [
     "ContainerError",
@@ -52,6 +55,7 @@ __all__ = [
     "Stats",
     "TargetError",
     "Tensor",
+    "Tuning",
     "UnsupportedError",
     "__version__",
     "compress",
@@ -59,8 +63,10 @@ __all__ = [
     "diff",
     "extract",
     "open",
+    "read_profile",
     "stats",
     "train_prior",
+    "tune",
 ]
 
 _HOMES = {
@@ -72,6 +78,9 @@ _HOMES = {
     "open": ("kvzip.api", "open_container"),
     "stats": ("kvzip.api", "stats"),
     "train_prior": ("kvzip.api", "train_prior"),
+    "tune": ("kvzip.tuning.tune", "tune"),
+    "read_profile": ("kvzip.tuning.profile", "read_profile"),
+    "Tuning": ("kvzip.tuning.result", "Tuning"),
     "Stats": ("kvzip.pipeline.stats", "Stats"),
     "Report": ("kvzip.pipeline.compress", "Report"),
     "Layer": ("kvzip.pipeline.reader", "Layer"),

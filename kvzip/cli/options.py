@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from kvzip.cli.verbatim import real, whole
+from kvzip.errors import OptionError
 
 Inputs = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="- or nothing: standard input")]
 Output = Annotated[
@@ -31,10 +32,16 @@ SkipExisting = Annotated[
     bool, typer.Option("--skip-existing", help="leave outputs that are whole and newer than their input")
 ]
 Level = Annotated[str, typer.Option("-l", "--level", metavar="1..9", envvar="KVZIP_LEVEL", help="1 fast ... 9 small")]
+Levels = Annotated[
+    str | None, typer.Option("-l", "--level", metavar="N,N-M", help="only these levels", show_default=False)
+]
 Layout = Annotated[str | None, typer.Option("--layout", metavar="NAME", help="do not guess the layout of tensors")]
 Rope = Annotated[
     str | None,
     typer.Option("--rope", metavar="ROPE", help="how keys are rotated: auto, none, half:theta=1e5, interleaved:..."),
+]
+Profile = Annotated[
+    str | None, typer.Option("--profile", metavar="FILE", help="settings that kvzip tune wrote; other options win")
 ]
 Preset = Annotated[str | None, typer.Option("--preset", metavar="NAME", help="classic: the published starting point")]
 
@@ -89,4 +96,50 @@ def choices(values: dict[str, Any], *names: str) -> dict[str, Any]:
     """Level, threads, layout, preset and rope among a command's values, and those of ``names``."""
     level, threads = whole("-l, --level", values["level"], "KVZIP_LEVEL"), threads_of(values["threads"])
     same = {name: values[name] for name in ("layout", "preset", "rope", *names)}
-    return {"level": level, "threads": threads} | same | settings(values)
+    chosen = {"level": level, "threads": threads} | same | settings(values)
+    return (
+        chosen if values.get("profile") is None else profiled(values["profile"], chosen, _is_typed(values, "level"))
+    )
+
+
+def profiled(path: str, chosen: dict[str, Any], level_given: bool) -> dict[str, Any]:
+    """``chosen`` with what a profile says where the command line says nothing; it wins over the environment."""
+    from kvzip.tuning.profile import read_profile
+    from kvzip.windows.parameters import PRESETS
+
+    said = read_profile(path)
+    if level_given:
+        said.pop("level", None)
+    if chosen["preset"] is not None:  # it stands for all that it sets
+        said = {name: value for name, value in said.items() if name not in PRESETS.get(chosen["preset"], {})}
+    if chosen["prior"] == "none":
+        said.pop("prior_weight", None)
+    level = said.pop("level", chosen["level"])
+    return chosen | {name: value for name, value in said.items() if chosen[name] is None} | {"level": level}
+
+
+def _is_typed(values: dict[str, Any], name: str) -> bool:
+    """Whether an option stands on the command line, not in the environment."""
+    return bool(values["context"].get_parameter_source(name).name == "COMMANDLINE")
+
+
+def seconds_of(text: str) -> float:
+    """A time above 0."""
+    seconds = float(real("--seconds", text))
+    if not 0 < seconds < 1e9:
+        raise OptionError(f"--seconds {text}: must be above 0")
+    return seconds
+
+
+def levels_of(text: str | None) -> tuple[int, ...] | None:
+    """The levels of "3", "1-3,9"; None for none."""
+    if text is None:
+        return None
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        numbers = first.isascii() and first.isdigit() and (last or first).isascii() and (last or first).isdigit()
+        if not (numbers and len(part) < 9 and 1 <= int(first) <= int(last or first) <= 9):
+            raise OptionError(f"--level {text}: must be levels from 1 to 9, like 3 or 1-3,9")
+        found.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted(found))

@@ -18,6 +18,15 @@ def block_log2(text: str) -> int:
     return size.bit_length() - 1
 
 
+def rate(option: str, text: str) -> float:
+    """``200MB/s``, ``1.5 GiB/s``, ``200M`` as bytes a second, or an OptionError."""
+    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,9})?)\s*([kmgt]?)(i?)b?(?:/s|ps)?", text.strip().lower())
+    if not match or (match[3] and not match[2]):
+        raise OptionError(f"{option} {text}: must be bytes a second, like 200MB/s, 1.5GB/s or 64MiB/s")
+    step = 1024 if match[3] else 1000
+    return float(match[1]) * float(step ** " kmgt".index(match[2] or " "))
+
+
 def human(count: float) -> str:
     """Bytes in decimal units, three digits."""
     for unit in ("B", "kB", "MB", "GB"):

@@ -54,6 +54,7 @@ def list_tensors(
     cls=Verbatim, epilog="Example: kvzip stats --json dump.safetensors | jq .files[0].kinds.key.bits_per_value"
 )
 def stats(
+    context: typer.Context,
     inputs: o.Inputs = None,
     level: o.Level = "3",
     threads: o.Threads = "0",
@@ -71,6 +72,7 @@ def stats(
     layout: o.Layout = None,
     rope: o.Rope = None,
     draft: o.Draft = None,
+    profile: o.Profile = None,
     preset: o.Preset = None,
     alpha: o.Alpha = None,
     beta: o.Beta = None,

@@ -15,6 +15,7 @@ from kvzip.cli.verbatim import Verbatim
     cls=Verbatim, epilog="Example: kvzip compress -1 -c dump.safetensors | ssh host 'cat > dump.safetensors.kvz'"
 )
 def compress(
+    context: typer.Context,
     inputs: o.Inputs = None,
     output: o.Output = None,
     output_dir: o.OutputDir = None,
@@ -38,6 +39,7 @@ def compress(
         str | None,
         typer.Option("--block-size", metavar="SIZE", help="4K..64M, a power of two: what is checked at once"),
     ] = None,
+    profile: o.Profile = None,
     preset: o.Preset = None,
     alpha: o.Alpha = None,
     beta: o.Beta = None,
