@@ -1,4 +1,9 @@
-"""Options that several commands have, and what turns their text into values."""
+"""Options that several commands have, and what turns their text into values.
+
+A metavar tells what a value is, to the reader of help and to completion: FILE.kvz and the like are files with that
+suffix, DUMP, DRAFT, FILE and DIR files and folders, LAYOUT, PRESET, ROPE, PRIOR, TENSOR and LAYER what their name says,
+2..9 whole numbers, lower-case words themselves; | stands between alternatives. See ``kvzip.cli.complete``.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,12 @@ import typer
 
 from kvzip.cli.verbatim import real, whole
 
-Inputs = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="- or nothing: standard input")]
+STANDARD_INPUT = "- or nothing: standard input"
+Inputs = Annotated[list[str] | None, typer.Argument(metavar="FILE", help=STANDARD_INPUT)]
+Dumps = Annotated[list[str] | None, typer.Argument(metavar="DUMP", help=STANDARD_INPUT)]
+Containers = Annotated[list[str] | None, typer.Argument(metavar="FILE.kvz", help=STANDARD_INPUT)]
+Tensor = Annotated[str | None, typer.Option("--tensor", metavar="TENSOR", help="the tensor of that name")]
+Layer = Annotated[str | None, typer.Option("--layer", metavar="LAYER", help="the tensors of that layer")]
 Output = Annotated[
     str | None, typer.Option("-o", "--output", metavar="FILE", help="write here; - is standard output")
 ]
@@ -24,12 +34,12 @@ Remove = Annotated[bool, typer.Option("--rm", help="remove the input once the ou
 Json = Annotated[bool, typer.Option("--json", help="report as JSON")]
 Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="every file below a directory by itself")]
 Level = Annotated[str, typer.Option("-l", "--level", metavar="1..9", envvar="KVZIP_LEVEL", help="1 fast ... 9 small")]
-Layout = Annotated[str | None, typer.Option("--layout", metavar="NAME", help="do not guess the layout of tensors")]
+Layout = Annotated[str | None, typer.Option("--layout", metavar="LAYOUT", help="do not guess the layout of tensors")]
 Rope = Annotated[
     str | None,
     typer.Option("--rope", metavar="ROPE", help="how keys are rotated: auto, none, half:theta=1e5, interleaved:..."),
 ]
-Preset = Annotated[str | None, typer.Option("--preset", metavar="NAME", help="classic: the published starting point")]
+Preset = Annotated[str | None, typer.Option("--preset", metavar="PRESET", help="classic: the published starting point")]
 
 
 def _setting(option: str, metavar: str, what: str) -> Any:
@@ -42,12 +52,12 @@ ThetaLow = Annotated[str | None, _setting("--theta-low", "P", "update on symbols
 ThetaNew = Annotated[str | None, _setting("--theta-new", "P", "update on a share P of unknown symbols; 0 never")]
 NUpdate = Annotated[str | None, _setting("--n-update", "N", "update every N tokens")]
 SymbolBits = Annotated[str | None, _setting("--symbol-bits", "8..16", "bits of a value that are modelled")]
-Prior = Annotated[str | None, _setting("--prior", "FILE", "a trained prior; builtin, or none to start empty")]
+Prior = Annotated[str | None, _setting("--prior", "PRIOR", "a trained prior; builtin, or none to start empty")]
 EmbedPrior = Annotated[
     bool, typer.Option("--embed-prior", help="put the trained prior into the container", rich_help_panel="Estimator")
 ]
 NeededPrior = Annotated[
-    str | None, typer.Option("--prior", metavar="FILE", help="the trained prior that the containers need")
+    str | None, typer.Option("--prior", metavar="FILE.kvp", help="the trained prior that the containers need")
 ]
 Draft = Annotated[
     str | None, typer.Option("--draft", metavar="DRAFT", help="another cache of these tokens, to predict from")

@@ -12,10 +12,16 @@ from kvzip.cli.verbatim import Verbatim
 
 
 @app.command(
-    cls=Verbatim, epilog="Example: kvzip compress -1 -c dump.safetensors | ssh host 'cat > dump.safetensors.kvz'"
+    cls=Verbatim,
+    epilog="""
+    kvzip compress dump.safetensors
+    kvzip compress -9 --verify --rm dump.safetensors
+    kvzip compress -r --output-dir packed dumps
+    kvzip compress -1 -c dump.safetensors | ssh host 'cat > dump.safetensors.kvz'
+    """,
 )
 def compress(
-    inputs: o.Inputs = None,
+    inputs: o.Dumps = None,
     output: o.Output = None,
     output_dir: o.OutputDir = None,
     stdout: o.Stdout = False,
@@ -51,7 +57,7 @@ def compress(
 ) -> None:
     """Compress dumps.
 
-    FILE becomes FILE.kvz, a directory one container; sources are kept.
+    DUMP becomes DUMP.kvz, a directory one container; sources are kept.
     """
     values = dict(locals())
     from kvzip.cli import transform
@@ -63,9 +69,16 @@ def compress(
     transform.compress(inputs, job, chosen | extra, draft)
 
 
-@app.command(cls=Verbatim, epilog="Example: kvzip decompress -c dump.safetensors.kvz | sha256sum")
+@app.command(
+    cls=Verbatim,
+    epilog="""
+    kvzip decompress dump.safetensors.kvz
+    kvzip decompress -c dump.safetensors.kvz | sha256sum
+    kvzip decompress -r --output-dir restored packed
+    """,
+)
 def decompress(
-    inputs: o.Inputs = None,
+    inputs: o.Containers = None,
     output: o.Output = None,
     output_dir: o.OutputDir = None,
     stdout: o.Stdout = False,
