@@ -6,6 +6,8 @@ command line prints ``str(error)`` and leaves with ``error.exit_code``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class KvzipError(Exception):
     """Base of every error that kvzip raises on purpose."""
@@ -41,3 +43,18 @@ class OptionError(KvzipError):
     """An option's value is out of range or unknown: a usage error."""
 
     exit_code = 2
+
+
+def nearest(text: str, known: Iterable[str]) -> str:
+    """The one of ``known`` that was probably meant by ``text``, "" if none is near, upper or lower case."""
+    from difflib import get_close_matches  # here: most runs have nothing to suggest
+
+    folded = {name.casefold(): name for name in known}
+    near = get_close_matches(text.casefold(), folded, 1)
+    return folded[near[0]] if near else ""
+
+
+def meant(text: str, known: Iterable[str], otherwise: str) -> str:
+    """What to do next about a name that does not exist: the nearest of ``known``, or else what ``otherwise`` says."""
+    near = nearest(text, known)
+    return f"did you mean {near}?" if near else otherwise

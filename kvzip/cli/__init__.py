@@ -61,10 +61,9 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):  # of the parser's own, wherever this version of typer has them
             raise
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "kvzip"
-        text = " ".join(error.format_message().split()).rstrip(".")
-        return _fail(f"{text[:1].lower() + text[1:]}; `{command} --help` shows what there is", 2)
+        from kvzip.cli.suggest import complaint
+
+        return _fail(complaint(error, arguments), 2)
 
 
 def _fail(text: str, code: int) -> int:

@@ -1,4 +1,9 @@
-"""Options that several commands have, and what turns their text into values."""
+"""Options that several commands have, and what turns their text into values.
+
+A metavar tells what a value is, to the reader of help and to completion: FILE.kvz and the like are files with that
+suffix, DUMP, DRAFT, FILE and DIR files and folders, LAYOUT, PRESET, ROPE, PRIOR, TENSOR, LAYER and KIND what their
+name says, 2..9 whole numbers, lower-case words themselves; | stands between alternatives. See ``kvzip.cli.complete``.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,16 @@ import typer
 from kvzip.cli.verbatim import real, whole
 from kvzip.errors import OptionError
 
-Inputs = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="- or nothing: standard input")]
+STANDARD_INPUT = "- or nothing: standard input"
+Inputs = Annotated[list[str] | None, typer.Argument(metavar="FILE", help=STANDARD_INPUT)]
+Dumps = Annotated[list[str] | None, typer.Argument(metavar="DUMP", help=STANDARD_INPUT)]
+Containers = Annotated[list[str] | None, typer.Argument(metavar="FILE.kvz", help=STANDARD_INPUT)]
+Tensors = Annotated[
+    list[str] | None, typer.Option("--tensor", metavar="TENSOR", help="a tensor, or a pattern like layers.*.key")
+]
+LayerSpans = Annotated[
+    list[str] | None, typer.Option("--layer", metavar="LAYER", help="the tensors of a layer, or of N-M, or of N,M")
+]
 Output = Annotated[
     str | None, typer.Option("-o", "--output", metavar="FILE", help="write here; - is standard output")
 ]
@@ -35,7 +49,7 @@ Level = Annotated[str, typer.Option("-l", "--level", metavar="1..9", envvar="KVZ
 Levels = Annotated[
     str | None, typer.Option("-l", "--level", metavar="N,N-M", help="only these levels", show_default=False)
 ]
-Layout = Annotated[str | None, typer.Option("--layout", metavar="NAME", help="do not guess the layout of tensors")]
+Layout = Annotated[str | None, typer.Option("--layout", metavar="LAYOUT", help="do not guess the layout of tensors")]
 Rope = Annotated[
     str | None,
     typer.Option("--rope", metavar="ROPE", help="how keys are rotated: auto, none, half:theta=1e5, interleaved:..."),
@@ -43,7 +57,9 @@ Rope = Annotated[
 Profile = Annotated[
     str | None, typer.Option("--profile", metavar="FILE", help="settings that kvzip tune wrote; other options win")
 ]
-Preset = Annotated[str | None, typer.Option("--preset", metavar="NAME", help="classic: the published starting point")]
+Preset = Annotated[
+    str | None, typer.Option("--preset", metavar="PRESET", help="classic: the published starting point")
+]
 
 
 def _setting(option: str, metavar: str, what: str) -> Any:
@@ -56,12 +72,12 @@ ThetaLow = Annotated[str | None, _setting("--theta-low", "P", "update on symbols
 ThetaNew = Annotated[str | None, _setting("--theta-new", "P", "update on a share P of unknown symbols; 0 never")]
 NUpdate = Annotated[str | None, _setting("--n-update", "N", "update every N tokens")]
 SymbolBits = Annotated[str | None, _setting("--symbol-bits", "8..16", "bits of a value that are modelled")]
-Prior = Annotated[str | None, _setting("--prior", "FILE", "a trained prior; builtin, or none to start empty")]
+Prior = Annotated[str | None, _setting("--prior", "PRIOR", "a trained prior; builtin, or none to start empty")]
 EmbedPrior = Annotated[
     bool, typer.Option("--embed-prior", help="put the trained prior into the container", rich_help_panel="Estimator")
 ]
 NeededPrior = Annotated[
-    str | None, typer.Option("--prior", metavar="FILE", help="the trained prior that the containers need")
+    str | None, typer.Option("--prior", metavar="FILE.kvp", help="the trained prior that the containers need")
 ]
 Draft = Annotated[
     str | None, typer.Option("--draft", metavar="DRAFT", help="another cache of these tokens, to predict from")

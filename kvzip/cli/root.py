@@ -9,7 +9,10 @@ import typer
 from kvzip.cli.verbatim import VerbatimGroup
 from kvzip.version import __version__
 
-ORDER = ("compress", "decompress", "test", "list", "stats", "cat", "diff", "tune", "bench", "warmup", "prior")
+ORDER = (
+    "compress", "decompress", "test", "list", "stats", "cat", "diff", "tune", "bench", "warmup", "prior",
+    "completion", "man",
+)  # fmt: skip
 
 
 class _Root(VerbatimGroup):

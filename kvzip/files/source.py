@@ -5,7 +5,6 @@ Never mapped: a file on a network that shrinks would end the program with SIGBUS
 
 from __future__ import annotations
 
-import difflib
 import io
 import itertools
 import os
@@ -15,13 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from kvzip.errors import DumpError, OptionError
+from kvzip.errors import DumpError, OptionError, nearest
 from kvzip.files.faults import reading, shown
 from kvzip.files.guarded import BUFFER, GuardedReader
 from kvzip.files.placement import is_temporary
 
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
 _NAMES_COMPARED = 10_000
+_SUFFIXES = (".safetensors", ".kvz", ".safetensors.kvz")  # left out by those who type fast
 
 
 class FileSource:
@@ -88,15 +88,46 @@ class FileSource:
 
 
 def missing(path: Path) -> DumpError:
-    """The line for a file that is not there, with the nearest name that is."""
+    """The line for a file that is not there, with the nearest name that is, or the nearest folder."""
+    folder = _nearest_folder(path.parent)
+    if folder != path.parent:
+        hint = f"did you mean {shown(folder / path.name)}?" if folder else "check the path"
+        return DumpError(f"no such folder: {shown(path.parent)}; {hint}")
+    near = _nearest_name(path)
+    hint = f"did you mean {shown(path.with_name(near))}?" if near else "check the name"
+    return DumpError(f"no such file: {shown(path)}; {hint}")
+
+
+def _nearest_folder(folder: Path) -> Path | None:
+    """The folder itself; where its name is not there, one beside it that is called nearly so; None for none."""
+    if folder.is_dir():
+        return folder
+    above = None if folder.parent == folder else _nearest_folder(folder.parent)
+    if above is None:
+        return None
+    near = nearest(folder.name, [name for name in _listed(above) if (above / name).is_dir()])
+    return above / near if near else None
+
+
+def _nearest_name(path: Path) -> str:
+    """What is in the folder of ``path`` and probably meant: the name with a suffix more or less, or one like it."""
+    names = _listed(path.parent)
+    folded = {name.casefold(): name for name in names}
+    wanted = path.name.casefold()
+    shorter = wanted.removesuffix(".kvz")
+    for name in (wanted, *(wanted + suffix for suffix in _SUFFIXES), shorter, shorter.removesuffix(_SUFFIXES[0])):
+        if name in folded:
+            return folded[name]
+    return nearest(path.name, names)
+
+
+def _listed(folder: Path) -> list[str]:
     try:
-        with os.scandir(path.parent) as entries:
+        with os.scandir(folder) as entries:
             names = [entry.name for entry in itertools.islice(entries, _NAMES_COMPARED)]
     except OSError:
-        return DumpError(f"no such folder: {shown(path.parent)}; check the path")
-    near = difflib.get_close_matches(path.name, [name for name in names if not is_temporary(name)], 1)
-    hint = f"did you mean {shown(path.with_name(near[0]))}?" if near else "check the name"
-    return DumpError(f"no such file: {shown(path)}; {hint}")
+        return []
+    return [name for name in names if not is_temporary(name)]
 
 
 def _open(path: Path, name: str) -> BinaryIO:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from kvzip.dumps.safetensors import TensorEntry
-from kvzip.errors import OptionError
+from kvzip.errors import OptionError, meant
 from kvzip.layouts.axes import Axis, Layout, Options, TensorLayout
 from kvzip.layouts.generic import Generic
 from kvzip.layouts.huggingface import HuggingFace
@@ -68,15 +68,16 @@ def _parse(text: str) -> tuple[tuple[Layout, ...], Options]:
     if text == OPAQUE:
         return (), {}
     if name not in LAYOUTS:
-        known = ", ".join((*LAYOUTS, OPAQUE))
-        raise OptionError(f"unknown layout: {name!a}; choose one of {known}")
+        known = (*LAYOUTS, OPAQUE)
+        hint = meant(name, known, f"choose one of {', '.join(known)}")
+        raise OptionError(f"unknown layout: {name!a}; {hint}")
     layout = LAYOUTS[name]
     options: dict[str, int] = {}
     for item in tail.split(",") if tail else ():
         key, _, number = item.partition("=")
         if key not in layout.options:
-            known = ", ".join(sorted(layout.options)) or "none"
-            raise OptionError(f"unknown option of layout {name}: {key!a}; it knows {known}")
+            hint = meant(key, layout.options, f"it knows {', '.join(sorted(layout.options)) or 'none'}")
+            raise OptionError(f"unknown option of layout {name}: {key!a}; {hint}")
         if not _NUMBER.fullmatch(number):
             raise OptionError(f"no whole number above 0: layout option {item!a}; write {name}:{key}=64")
         options[key] = int(number)

@@ -20,10 +20,12 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvzip.errors import OptionError
+from kvzip.errors import OptionError, meant
 from kvzip.wire import Cursor, put_varint
 
 MAX_CHANNELS = 1 << 16
+KINDS = ("auto", "none", "half", "interleaved")
+KEYS = ("theta", "dim", "start", "scaling")
 UNIT_SLACK = 1e-6  # cos^2 + sin^2 may differ from 1 by this much
 EXAMPLE = "write for example half:theta=500000 or interleaved:theta=1e4,dim=64,start=512"
 
@@ -123,12 +125,13 @@ def from_spec(text: str, channels: int) -> Rope | None:
         return None
     kind, _, rest = text.partition(":")
     if kind not in ("half", "interleaved"):
-        raise OptionError(f"unknown rope: {text!a}; {EXAMPLE}, or none")
+        raise OptionError(f"unknown rope: {text!a}; {meant(kind, KINDS, f'{EXAMPLE}, or none')}")
     given: dict[str, str] = {}
     for item in rest.split(","):
         key, equals, value = item.partition("=")
-        if key not in ("theta", "dim", "start", "scaling") or not equals or key in given:
-            raise OptionError(f"not understood: {item!a} in rope {text!a}; {EXAMPLE}")
+        if key not in KEYS or not equals or key in given:
+            hint = EXAMPLE if key in KEYS else meant(key, KEYS, EXAMPLE)
+            raise OptionError(f"not understood: {item!a} in rope {text!a}; {hint}")
         given[key] = value
     if "theta" not in given:
         raise OptionError(f"no theta in rope {text!a}; {EXAMPLE}")

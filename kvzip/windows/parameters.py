@@ -7,11 +7,10 @@ agree on lives anywhere else.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kvzip.errors import OptionError, UnsupportedError
+from kvzip.errors import OptionError, UnsupportedError, meant
 from kvzip.wire import Cursor, put_varint
 
 if TYPE_CHECKING:
@@ -86,8 +85,7 @@ class Parameters:
         """A copy with the user's numbers in; None leaves a parameter as it is."""
         for name in values:
             if name not in BY_NAME:
-                near = get_close_matches(name, BY_NAME, 1)
-                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(BY_NAME)}"
+                hint = meant(name, BY_NAME, f"known are {', '.join(BY_NAME)}")
                 raise OptionError(f"unknown option {name!r}; {hint}")
         stored = {name: BY_NAME[name].store(value) for name, value in values.items() if value is not None}
         changed = replace(self, **stored)
@@ -169,5 +167,6 @@ def parameters_for(level: int, preset: str | None = None, **values: float | None
     if level not in LEVELS:
         raise OptionError(f"--level {level}: must be from 1 to 9")
     if preset is not None and preset not in PRESETS:
-        raise OptionError(f"--preset {preset}: must be one of {', '.join(PRESETS)}")
+        hint = meant(preset, PRESETS, f"must be one of {', '.join(PRESETS)}")
+        raise OptionError(f"--preset {preset}: {hint}")
     return LEVELS[level].of(**PRESETS.get(preset or "", {})).of(**values)

@@ -11,9 +11,16 @@ from kvzip.cli.root import app
 from kvzip.cli.verbatim import Verbatim
 
 
-@app.command(cls=Verbatim, name="test")
+@app.command(
+    cls=Verbatim,
+    name="test",
+    epilog="""
+    kvzip test *.kvz
+    kvzip test --json *.kvz | jq -r '.files[] | select(.ok | not).file'
+    """,
+)
 def check_containers(
-    inputs: o.Inputs = None,
+    inputs: o.Containers = None,
     threads: o.Threads = "0",
     recursive: o.Recursive = False,
     files_from: o.FilesFrom = None,
@@ -35,7 +42,14 @@ def check_containers(
     check.test(names, o.threads_of(threads), prior, draft, quiet=quiet, verbose=verbose, json=json)
 
 
-@app.command(cls=Verbatim, name="list")
+@app.command(
+    cls=Verbatim,
+    name="list",
+    epilog="""
+    kvzip list dump.safetensors.kvz
+    kvzip list --json dump.safetensors | jq -r '.files[].tensors[].name'
+    """,
+)
 def list_tensors(
     inputs: o.Inputs = None,
     recursive: o.Recursive = False,
@@ -51,7 +65,12 @@ def list_tensors(
 
 
 @app.command(
-    cls=Verbatim, epilog="Example: kvzip stats --json dump.safetensors | jq .files[0].kinds.key.bits_per_value"
+    cls=Verbatim,
+    epilog="""
+    kvzip stats dump.safetensors
+    kvzip stats -9 -v dump.safetensors
+    kvzip stats --json dump.safetensors | jq .files[0].kinds.key.bits_per_value
+    """,
 )
 def stats(
     context: typer.Context,

@@ -10,18 +10,21 @@ from kvzip.cli import options as o
 from kvzip.cli.root import app
 from kvzip.cli.verbatim import Verbatim
 
-TensorNames = Annotated[
-    list[str] | None, typer.Option("--tensor", metavar="NAME", help="a tensor, or a pattern like layers.*.key")
-]
-Layers = Annotated[list[str] | None, typer.Option("--layer", metavar="N,N-M", help="the tensors of these layers")]
 Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help="only key, value, latent, ...")]
 
 
-@app.command(cls=Verbatim, epilog="Example: kvzip cat dump.safetensors.kvz --layer 0-3 -o first.safetensors")
+@app.command(
+    cls=Verbatim,
+    epilog="""
+    kvzip cat dump.safetensors.kvz --layer 0-3 -o first.safetensors
+    kvzip cat dump.safetensors.kvz --tensor layers.7.key --raw | sha256sum
+    kvzip cat dump.safetensors --kind key | kvzip compress -9 > keys.kvz
+    """,
+)
 def cat(
     source: Annotated[str, typer.Argument(metavar="FILE", help="a container, a dump or a directory of dumps")] = "-",
-    tensor: TensorNames = None,
-    layer: Layers = None,
+    tensor: o.Tensors = None,
+    layer: o.LayerSpans = None,
     kind: Kinds = None,
     output: o.Output = None,
     raw: Annotated[bool, typer.Option("--raw", help="the bytes of one tensor alone, without a header")] = False,
@@ -45,7 +48,13 @@ def cat(
     command.cat(source, wanted, settings, o.threads_of(threads), prior, draft, layout)
 
 
-@app.command(cls=Verbatim, epilog="Example: kvzip diff dump.safetensors dump.safetensors.kvz && echo the same")
+@app.command(
+    cls=Verbatim,
+    epilog="""
+    kvzip diff dump.safetensors dump.safetensors.kvz && echo the same
+    kvzip diff --by-layer prompt.safetensors longer.safetensors
+    """,
+)
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="a dump, a directory of dumps or a container")],
     b: Annotated[str, typer.Argument(metavar="B", help="what to compare it with; one of them may be -")],

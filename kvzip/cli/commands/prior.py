@@ -19,7 +19,14 @@ prior_app = typer.Typer(
 app.add_typer(prior_app, name="prior")
 
 
-@prior_app.command(cls=Verbatim, name="train", epilog="Example: kvzip prior train -o our.kvp dumps/*.safetensors")
+@prior_app.command(
+    cls=Verbatim,
+    name="train",
+    epilog="""
+    kvzip prior train -o our.kvp dumps/*.safetensors
+    kvzip prior train --name llama-8b -o llama.kvp dumps
+    """,
+)
 def train_prior(
     inputs: Annotated[list[str], typer.Argument(metavar="DUMP", help="dumps or directories of them")],
     output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="write here")],
@@ -43,9 +50,18 @@ def train_prior(
     prior.train(inputs, output, name, choices, force=force, quiet=quiet, verbose=verbose, json=json)
 
 
-@prior_app.command(cls=Verbatim, name="show")
+@prior_app.command(
+    cls=Verbatim,
+    name="show",
+    epilog="""
+    kvzip prior show our.kvp
+    kvzip prior show dump.safetensors.kvz
+    """,
+)
 def show_prior(
-    source: Annotated[str, typer.Argument(metavar="FILE", help="a prior file, a container, or builtin")] = "builtin",
+    source: Annotated[
+        str, typer.Argument(metavar="builtin|FILE.kvp|FILE.kvz", help="a prior file, a container, or builtin")
+    ] = "builtin",
     json: o.Json = False,
 ) -> None:
     """Show a prior file, or the prior that a container needs."""

@@ -12,11 +12,17 @@ from kvzip.cli.verbatim import Verbatim
 
 
 @app.command(
-    cls=Verbatim, epilog="Example: kvzip compress -1 -c dump.safetensors | ssh host 'cat > dump.safetensors.kvz'"
+    cls=Verbatim,
+    epilog="""
+    kvzip compress dump.safetensors
+    kvzip compress -9 --verify --rm dump.safetensors
+    kvzip compress -r --output-dir packed dumps
+    kvzip compress -1 -c dump.safetensors | ssh host 'cat > dump.safetensors.kvz'
+    """,
 )
 def compress(
     context: typer.Context,
-    inputs: o.Inputs = None,
+    inputs: o.Dumps = None,
     output: o.Output = None,
     output_dir: o.OutputDir = None,
     stdout: o.Stdout = False,
@@ -56,7 +62,7 @@ def compress(
 ) -> None:
     """Compress dumps.
 
-    FILE becomes FILE.kvz, a directory one container; sources are kept.
+    DUMP becomes DUMP.kvz, a directory one container; sources are kept.
     """
     values = dict(locals())
     from kvzip.cli import batch, transform
@@ -69,9 +75,16 @@ def compress(
     transform.compress(inputs_of(inputs, files_from, null), job, chosen | extra, draft)
 
 
-@app.command(cls=Verbatim, epilog="Example: kvzip decompress -c dump.safetensors.kvz | sha256sum")
+@app.command(
+    cls=Verbatim,
+    epilog="""
+    kvzip decompress dump.safetensors.kvz
+    kvzip decompress -c dump.safetensors.kvz | sha256sum
+    kvzip decompress -r --output-dir restored packed
+    """,
+)
 def decompress(
-    inputs: o.Inputs = None,
+    inputs: o.Containers = None,
     output: o.Output = None,
     output_dir: o.OutputDir = None,
     stdout: o.Stdout = False,

@@ -11,7 +11,14 @@ from kvzip.cli.root import app
 from kvzip.cli.verbatim import Verbatim
 
 
-@app.command(cls=Verbatim, epilog="Example: kvzip tune --min-speed 100MB/s -o our.toml dumps/*.safetensors")
+@app.command(
+    cls=Verbatim,
+    epilog="""
+    kvzip tune --min-speed 100MB/s -o our.toml dumps/*.safetensors
+    kvzip tune --level 3 --seconds 300 dump.safetensors
+    kvzip compress --profile our.toml dump.safetensors
+    """,
+)
 def tune(
     inputs: Annotated[list[str] | None, typer.Argument(metavar="DUMP", help="- or nothing: standard input")] = None,
     output: Annotated[

@@ -11,7 +11,15 @@ from kvzip.cli.root import app
 from kvzip.cli.verbatim import Verbatim
 
 
-@app.command(cls=Verbatim, name="warmup", epilog="Example: RUN kvzip warmup, in the recipe of an image")
+@app.command(
+    cls=Verbatim,
+    name="warmup",
+    epilog="""
+    kvzip warmup
+    kvzip warmup --level 1-3
+    NUMBA_CACHE_DIR=/opt/kernels kvzip warmup -q
+    """,
+)
 def compile_kernels(
     level: Annotated[str | None, typer.Option("-l", "--level", metavar="N,N-M", help="only what these need")] = None,
     quiet: o.Quiet = False,
