@@ -17,6 +17,7 @@ MODULES = {
 LAYERS = [
     {"__init__", "__main__"},
     {"cli"},
+    {"bench"},
     {"api"},
     {"pipeline"},
     {"container", "blocks"},

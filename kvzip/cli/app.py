@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvzip.cli.commands import inspect, prior, transform, warmup
+from kvzip.cli.commands import bench, inspect, prior, transform, warmup
 from kvzip.cli.root import app
 
-__all__ = ["app", "inspect", "prior", "transform", "warmup"]
+__all__ = ["app", "bench", "inspect", "prior", "transform", "warmup"]

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from kvzip.cli.verbatim import real, whole
+from kvzip.errors import OptionError
 
 Inputs = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="- or nothing: standard input")]
 Output = Annotated[
@@ -24,6 +25,7 @@ Remove = Annotated[bool, typer.Option("--rm", help="remove the input once the ou
 Json = Annotated[bool, typer.Option("--json", help="report as JSON")]
 Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="every file below a directory by itself")]
 Level = Annotated[str, typer.Option("-l", "--level", metavar="1..9", envvar="KVZIP_LEVEL", help="1 fast ... 9 small")]
+Levels = Annotated[str | None, typer.Option("-l", "--level", metavar="N,N-M", help="only these, like 1-3,9")]
 Layout = Annotated[str | None, typer.Option("--layout", metavar="NAME", help="do not guess the layout of tensors")]
 Rope = Annotated[
     str | None,
@@ -76,6 +78,17 @@ def _option(name: str) -> str:
 def threads_of(text: str) -> int:
     """The number of threads, from an option or the environment."""
     return int(whole("-T, --threads", text, "KVZIP_THREADS"))
+
+
+def levels_of(text: str) -> tuple[int, ...]:
+    """The levels of "3", "1-3,9"."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not (first.isdigit() and (last or first).isdigit() and 1 <= int(first) <= int(last or first) <= 9):
+            raise OptionError(f"--level {text}: must be levels from 1 to 9, like 3 or 1-3,9")
+        found.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted(found))
 
 
 def choices(values: dict[str, Any], *names: str) -> dict[str, Any]:

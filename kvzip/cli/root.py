@@ -9,7 +9,7 @@ import typer
 from kvzip.cli.verbatim import VerbatimGroup
 from kvzip.version import __version__
 
-ORDER = ("compress", "decompress", "test", "list", "stats", "warmup", "prior")
+ORDER = ("compress", "decompress", "test", "list", "stats", "bench", "warmup", "prior")
 
 
 class _Root(VerbatimGroup):

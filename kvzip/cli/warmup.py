@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzip.cli.options import levels_of
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import Voice
 from kvzip.coder import jit
-from kvzip.errors import KvzipError, OptionError, TargetError
+from kvzip.errors import KvzipError, TargetError
 
 LAYERS, HEADS, TOKENS, CHANNELS = 3, 2, 192, 64
 KINDS = ("BF16", "F16", "F8_E5M2", "F32")
@@ -31,7 +32,7 @@ LEVELS = tuple(max(levels) for levels in KINDRED)
 
 def warmup(text: str | None, *, quiet: bool, verbose: bool, json: bool) -> None:
     """Compile what the levels in ``text`` need ("3", "1-3,9"), all if there is none."""
-    levels = LEVELS if text is None else _levels(text)
+    levels = LEVELS if text is None else levels_of(text)
     voice = Voice(quiet, verbose)
     if not jit.lasting():
         raise TargetError(
@@ -65,17 +66,6 @@ def compile_levels(levels: tuple[int, ...], done: Callable[[str, float], None]) 
             began = time.perf_counter()
             _use(level, kind)
             done(f"level {level}, {kind}", time.perf_counter() - began)
-
-
-def _levels(text: str) -> tuple[int, ...]:
-    """The levels of "3", "1-3,9"."""
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not (first.isdigit() and (last or first).isdigit() and 1 <= int(first) <= int(last or first) <= 9):
-            raise OptionError(f"--level {text}: must be levels from 1 to 9, like 3 or 1-3,9")
-        found.update(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found))
 
 
 def _files(folder: Path) -> dict[str, int]:
