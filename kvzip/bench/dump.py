@@ -14,7 +14,7 @@ from kvzip.dumps.safetensors import Header, TensorEntry, main_dtype, read_header
 from kvzip.errors import DraftError, DumpError, OptionError, PriorError
 from kvzip.files.faults import shown
 
-MOST = 1 << 30  # bytes that are held; what a codec is given, leaves and gives back comes on top
+MOST = 1 << 29  # bytes that are held; what a codec is given, leaves and gives back comes on top, each as much
 _PIECE = 1 << 24
 
 

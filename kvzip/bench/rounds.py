@@ -42,15 +42,15 @@ class Unit:
     threads: int
     dump: Dump
     cost: float = 0.0  # seconds for a byte, both ways, on what it was warmed up on
-    packed: bytes = b""
+    packed: int = 0  # bytes
     seconds: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     scale: float | None = None  # from the ratio of ``dump`` to that of the whole, where ``dump`` is a part
-    bits: dict[str, float] = field(default_factory=dict)  # by kind, for a value; kvzip's levels
+    bits: dict[str, float] = field(default_factory=dict)  # of a value of ``dump``, by kind; kvzip's levels
 
     @property
     def ratio(self) -> float:
         """Bytes of the whole dump for a byte of what is left; an estimate if there is a scale."""
-        return (self.scale or 1.0) * len(self.dump.data) / max(1, len(self.packed))
+        return (self.scale or 1.0) * len(self.dump.data) / max(1, self.packed)
 
     def rates(self) -> tuple[Spread, Spread]:
         """In and out."""
@@ -63,9 +63,12 @@ class Unit:
         self.cost = sum(self.try_on(probe).seconds) / len(probe.data)
 
     def run(self) -> None:
-        """Measure once."""
+        """Measure once; the first time of a level of kvzip, its bits as well."""
         trial = self.try_on(self.dump)
-        self.packed = trial.packed
+        self.packed = len(trial.packed)
+        if self.codec.level is not None and not self.bits:
+            kinds = stats(trial.packed, threads=self.threads).kinds
+            self.bits = {kind: totals.bits_per_value for kind, totals in kinds.items() if kind}
         for times, each in zip(self.seconds, trial.seconds, strict=True):
             times.append(each)
 
@@ -118,11 +121,6 @@ def compare(dump: Dump, codecs: Sequence[Codec], threads: int, budget: float, sa
     _share(found, budget)
     _take_turns(found, budget, say)
     _scale(found, threads, say)
-    for unit in found.units:
-        if unit.codec.level is not None:
-            say(f"bits for each value, {unit.codec.name}")
-            kinds = stats(unit.packed, threads=threads).kinds
-            unit.bits = {kind: totals.bits_per_value for kind, totals in kinds.items() if kind}
     return found
 
 
@@ -172,7 +170,7 @@ def _scale(found: Comparison, threads: int, say: Say) -> None:
     if not parts:
         return
     say(f"{parts[0].dump.part}, against all")
-    packed = {unit.dump: len(unit.packed) for unit in found.units if unit.codec.level == YARDSTICK}
+    packed = {unit.dump: unit.packed for unit in found.units if unit.codec.level == YARDSTICK}
     whole, part = (
         len(dump.data) / (packed.get(dump) or len(compress(dump.data, level=YARDSTICK, threads=threads)))
         for dump in (found.dump, parts[0].dump)

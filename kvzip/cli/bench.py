@@ -28,7 +28,7 @@ from kvzip.pipeline.schedule import available_threads
 ALL = "1-9"
 MODES = {"overlap": True, "in_turn": False}
 """How the stages of a transfer go, in JSON, and whether they overlap."""
-BUSY = 1.5  # rates that differ by more from round to round are not to be relied on
+ROUNDS = 3  # that say something about how rates vary
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,6 @@ class Result:
 
     name: str
     source_bytes: int
-    held: str  # what of it was read, "" for all
     comparison: Comparison
 
     @property
@@ -89,6 +88,12 @@ class Result:
         """Rates of plain copies in memory."""
         return Spread.of(len(self.comparison.dump.data), self.comparison.copies)
 
+    @property
+    def unrest(self) -> float:
+        """The most that a rate differed from round to round, of codecs with enough rounds to say: 1 is not at all."""
+        rates = [rate for unit in self.comparison.units for rate in unit.rates() if rate.rounds >= ROUNDS]
+        return max((rate.most / rate.least for rate in rates), default=1.0)
+
     def fastest(self, direction: str, overlap: bool) -> list[Band]:
         """Which codec is the fastest at which bandwidth."""
         return breakeven.fastest(self.choices, direction, overlap)
@@ -104,6 +109,7 @@ class Result:
             "part": dump.part or None,
             "copy_bytes_per_second": asdict(self.copies),
             "codecs": [_row(unit, choice) for unit, choice in zip(self.comparison.units, self.choices, strict=True)],
+            "rates_varied": self.unrest,
             "fastest": {
                 mode: {way: [_bounds(band) for band in self.fastest(way, overlap)] for way in DIRECTIONS}
                 for mode, overlap in MODES.items()
@@ -122,7 +128,7 @@ def _row(unit: Unit, choice: Choice) -> dict[str, Any]:
         "ratio": unit.ratio,
         "estimated": unit.scale is not None,
         "measured_bytes": len(unit.dump.data),
-        "container_bytes": len(unit.packed),
+        "container_bytes": unit.packed,
         "part": unit.dump.part or None,
         "in_bytes_per_second": asdict(into),
         "out_bytes_per_second": asdict(out),
@@ -157,7 +163,7 @@ def bench(inputs: Sequence[str] | None, chosen: Chosen, *, quiet: bool, verbose:
         if not json:
             from kvzip.cli.show.bench import show_bench
 
-            show_bench(result, chosen.threads, every_round=verbose)
+            show_bench(result, chosen.threads, every_round=verbose, first=len(rows) == 1)
     if json:
         head = {"command": "bench", "machine": machine_line(), "threads": chosen.threads, "seconds": chosen.seconds}
         print(json_module.dumps(head | {"not_installed": missing, "files": rows}))
@@ -172,11 +178,14 @@ def _measured(name: str, chosen: Chosen, missing: list[str], voice: Voice) -> Re
     with voice.activity() as say:
         say(f"reading {shown(name)}")
         dump, size = read_dump(name, chosen.threads)
+        say("importing the other codecs")
         codecs, absent, unsuited = _made(chosen.names, dump.dtype)
-        if fresh := [each for each in absent if each not in missing]:
-            missing += fresh
-            voice.warn(f"not installed: {', '.join(fresh)}; pip install 'kvzip[bench]' brings them")
-        result = Result(dump.name, size, dump.part, compare(dump, codecs, chosen.threads, chosen.seconds, say))
+    if fresh := [each for each in absent if each not in missing]:
+        missing += fresh
+        voice.warn(f"not installed: {', '.join(fresh)}; pip install 'kvzip[bench]' brings them")
+    with voice.activity() as say:
+        comparison = compare(dump, codecs, chosen.threads, chosen.seconds, say)
+    result = Result(dump.name, size, comparison)
     for job in ("compress", "decompress"):
         voice.remember_compilation(job)
     result.comparison.left_out |= unsuited

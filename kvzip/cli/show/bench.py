@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from kvzip.cli.bench import Result
 
 MB = 1e6
+BUSY = 1.5  # rates that differ by more from round to round are not to be relied on
 SMALL = 4_000_000  # bytes of a dump whose rates are in good part what a call costs
 
 
-def show_bench(result: Result, threads: int, every_round: bool) -> None:
-    """One file's tables."""
+def show_bench(result: Result, threads: int, *, every_round: bool, first: bool) -> None:
+    """One file's tables; one that is not the ``first`` has a line of its own before it."""
     page = Page()
+    if not first:
+        page.line()
     _head(page, result, threads)
     page.line()
     page.table(_codecs(result))
@@ -82,13 +85,15 @@ def _notes(page: Page, result: Result, threads: int) -> None:
     if parts := [unit for unit in units if unit.scale]:
         part = parts[0].dump
         lines.append(
-            f"~: measured on {part.part}, {human(len(part.data))}; the ratio of the whole is estimated by what a "
-            "quick level makes of both. More --seconds, more of it."
+            f"~: measured on {part.part}, {human(len(part.data))}, and so are the bits. The ratio of the whole is "
+            "estimated by what a quick level makes of both. More --seconds, more of it."
         )
     if lone := [_name(unit.codec.name) for unit in units if unit.threads < threads]:
         lines.append(f"With one thread, having no more: {', '.join(lone)}.")
     if len(result.comparison.dump.data) < SMALL:
         lines.append("So small a dump shows what a call costs more than how fast a large one would go.")
+    if result.unrest > BUSY:
+        lines.append(f"Rates varied up to {result.unrest:.1f}x from round to round: something else is running.")
     for line in lines:
         page.line(line, wrap=True)
 
