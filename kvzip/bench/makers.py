@@ -153,7 +153,9 @@ def bigsmall(dtype: str) -> Pair:
 
     It keeps tensors, not files (metadata and spaces of the header are lost): the header is kept in front.
     """
-    os.environ["BIGSMALL_DISABLE_VERSION_CHECK"] = "1"  # it would ask the package index for news when imported
+    os.environ.setdefault(
+        "BIGSMALL_DISABLE_VERSION_CHECK", "1"
+    )  # it would ask the package index for news when imported
     import bigsmall
 
     def compress(data: bytes, threads: int) -> bytes:

@@ -90,9 +90,9 @@ class Result:
 
     @property
     def unrest(self) -> float:
-        """The most that a rate differed from round to round, of codecs with enough rounds to say: 1 is not at all."""
+        """How much faster a codec was in its best round than in the median, at most, of those with enough rounds."""
         rates = [rate for unit in self.comparison.units for rate in unit.rates() if rate.rounds >= ROUNDS]
-        return max((rate.most / rate.least for rate in rates), default=1.0)
+        return max((rate.most / rate.median for rate in rates), default=1.0)
 
     def fastest(self, direction: str, overlap: bool) -> list[Band]:
         """Which codec is the fastest at which bandwidth."""
@@ -109,7 +109,7 @@ class Result:
             "part": dump.part or None,
             "copy_bytes_per_second": asdict(self.copies),
             "codecs": [_row(unit, choice) for unit, choice in zip(self.comparison.units, self.choices, strict=True)],
-            "rates_varied": self.unrest,
+            "best_over_median": self.unrest,
             "fastest": {
                 mode: {way: [_bounds(band) for band in self.fastest(way, overlap)] for way in DIRECTIONS}
                 for mode, overlap in MODES.items()

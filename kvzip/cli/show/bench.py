@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kvzip.cli.bench import Result
 
 MB = 1e6
-BUSY = 1.5  # rates that differ by more from round to round are not to be relied on
+BUSY = 1.5  # medians that the best round exceeds by more are not to be relied on
 SMALL = 4_000_000  # bytes of a dump whose rates are in good part what a call costs
 
 
@@ -93,7 +93,9 @@ def _notes(page: Page, result: Result, threads: int) -> None:
     if len(result.comparison.dump.data) < SMALL:
         lines.append("So small a dump shows what a call costs more than how fast a large one would go.")
     if result.unrest > BUSY:
-        lines.append(f"Rates varied up to {result.unrest:.1f}x from round to round: something else is running.")
+        lines.append(
+            f"In its best round a codec was {result.unrest:.1f}x as fast as in the median: something else is running."
+        )
     for line in lines:
         page.line(line, wrap=True)
 
