@@ -28,15 +28,14 @@ Cache = numpy.ndarray
 def read_cache(dump: Dump) -> Cache:
     """Read a bfloat16 dump in Hugging Face's layout, tensors ``layers.N.key`` and ``.value`` of (1, heads, tokens,
     channels)."""
-    base, tensors = read_header(dump.data)
-    found = {}
-    for name, entry in tensors.items():
-        place = NAME.fullmatch(name)
-        if not place or entry["dtype"] != "BF16" or len(entry["shape"]) != 4:
-            raise SystemExit(f"not a bfloat16 dump of layers.N.key and .value: {dump.path}, tensor {name}")
-        start, stop = entry["data_offsets"]
-        bits = numpy.frombuffer(dump.data[base + start : base + stop], numpy.uint16)
-        found[int(place[1]), place[2]] = bits.reshape(entry["shape"][1:])
+    header = read_header(dump.data, dump.path)
+    base, found = len(header.raw), {}
+    for entry in header.entries:
+        place = NAME.fullmatch(entry.name)
+        if not place or entry.dtype != "BF16" or len(entry.shape) != 4:
+            raise SystemExit(f"not a bfloat16 dump of layers.N.key and .value: {dump.path}, tensor {entry.name}")
+        bits = numpy.frombuffer(dump.data[base + entry.start : base + entry.stop], numpy.uint16)
+        found[int(place[1]), place[2]] = bits.reshape(entry.shape[1:])
     layers = sorted({layer for layer, _ in found})
     return numpy.array([[found[layer, kind] for kind in ("key", "value")] for layer in layers])
 

@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from checkout import ROOT
+
 import kvzip
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+SHARED = ROOT.parent / "shared" / "data"
 PAIRS = [
     f"{target}:chat_bf16_draft-{draft}" for target in ("chat_bf16", "chat_fp8") for draft in ("int8", "fp8")
 ]  # of SHARED

@@ -1,22 +1,20 @@
-"""Which dumps the benchmarks use by default, and the one thing the codecs must be told about one: its dtype.
-
-Reads the safetensors header on its own, so that the harness judges kvzip without leaning on it.
-"""
+"""Which dumps the benchmarks use by default, and the one thing the codecs must be told about one: its dtype."""
 
 from __future__ import annotations
 
-import json
-import struct
-from collections import Counter
+import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+from checkout import ROOT
+
+from kvzip.dumps.safetensors import Header, main_dtype
+from kvzip.dumps.safetensors import read_header as read
+from kvzip.errors import DumpError
+
 DATA = ROOT.parent / "shared" / "data"
 FIXTURES = ROOT / "fixtures"
 DEFAULT = ("chat_bf16", "prose_bf16", "chat_fp8")
-WIDTHS = {"BF16": 2, "F16": 2, "I16": 2, "U16": 2, "F32": 4, "I32": 4, "U32": 4}
 
 
 @dataclass(frozen=True)
@@ -36,31 +34,15 @@ class Dump:
 def read_dump(path: Path) -> Dump:
     """Read a whole dump and find its dtype."""
     data = path.read_bytes()
-    return Dump(path, data, dtype_of(data, path))
+    return Dump(path, data, main_dtype(read_header(data, path)))
 
 
-def read_header(data: bytes) -> tuple[int, dict[str, dict[str, Any]]]:
-    """Return where the data section of a safetensors file begins, and its tensors: name -> header entry."""
-    (size,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8 : 8 + size])
-    header.pop("__metadata__", None)
-    return 8 + size, header
-
-
-def dtype_of(data: bytes, path: Path) -> str:
-    """Return the dtype of most bytes of a safetensors file."""
-    if len(data) < 8:
-        raise SystemExit(f"not a safetensors file: {path}; give --dumps files that safetensors wrote")
-    held: Counter[str] = Counter()
-    for entry in read_header(data)[1].values():
-        start, stop = entry["data_offsets"]
-        held[entry["dtype"]] += stop - start
-    return held.most_common(1)[0][0] if held else "U8"
-
-
-def width_of(dtype: str) -> int:
-    """Return the bytes of one element, 1 where the dtype is unknown or narrower."""
-    return WIDTHS.get(dtype, 1)
+def read_header(data: bytes, path: Path) -> Header:
+    """Return the header of a dump, or stop the benchmark."""
+    try:
+        return read(io.BytesIO(data), str(path))
+    except DumpError as error:
+        raise SystemExit(str(error)) from None
 
 
 def default_dumps() -> list[Path]:

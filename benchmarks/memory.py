@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import IO
 
+from checkout import environment
 from children import Usage, account, finish, succeeded
 from dumps import default_dumps
 from enlarge import PIECE, enlarged, read_seed, times_for
-from peers import environment
 
 Outcome = tuple[Usage, Usage, str]
 

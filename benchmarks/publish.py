@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import scaling_report
-from dumps import ROOT
+from checkout import ROOT
 from plot import ratio_speed
 from report import markdown, summary
 

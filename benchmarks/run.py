@@ -10,13 +10,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import peers
-from bits import bits_per_value
 from dumps import Dump, default_dumps, read_dump
-from machine import cores, machine_line
-from makers import UnsuitedError
 from report import plain, record
 from trials import Unit, measure_peaks, run_rounds, spread, units_of
+
+import kvzip
+from kvzip.bench import peers
+from kvzip.bench.machine import machine_line
+from kvzip.bench.makers import UnsuitedError
+from kvzip.pipeline.schedule import available_threads
 
 
 def arguments() -> argparse.Namespace:
@@ -24,7 +26,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dumps", nargs="+", type=Path, metavar="FILE", help="safetensors files")
     parser.add_argument("--levels", default="1-9", metavar="N-N,N", help="kvzip's levels (default 1-9)")
-    parser.add_argument("--codecs", nargs="*", metavar="NAME", help=f"others, of {', '.join(peers.OTHERS)}")
+    parser.add_argument("--codecs", nargs="*", metavar="NAME", help=f"others, of {', '.join(peers.others())}")
     parser.add_argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default 1,2)")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="measured rounds (default 5)")
     slow = f"rounds of bigsmall and of levels from {peers.SLOW} on (default 1)"
@@ -33,9 +35,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--temp-dir", type=Path, help="where files are written (default: the system's)")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything measured; publish.py reads it")
     parsed = parser.parse_args()
-    parsed.codecs = peers.OTHERS if parsed.codecs is None else parsed.codecs
-    for name in set(parsed.codecs) - set(peers.OTHERS):
-        parser.error(f"unknown codec: {name}; choose from {', '.join(peers.OTHERS)}")
+    parsed.codecs = peers.others() if parsed.codecs is None else parsed.codecs
+    for name in set(parsed.codecs) - set(peers.others()):
+        parser.error(f"unknown codec: {name}; choose from {', '.join(peers.others())}")
     if min(parsed.repeat, parsed.slow_repeat) < 1:
         parser.error("--repeat and --slow-repeat: at least 1")
     try:
@@ -62,8 +64,8 @@ def main() -> None:
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "dumps": [],
     }
-    if max(options.threads) > cores():
-        say(f"note: {max(options.threads)} threads on {cores()} cores")
+    if max(options.threads) > available_threads():
+        say(f"note: {max(options.threads)} threads on {available_threads()} cores")
     for path in options.dumps or default_dumps():
         result["dumps"].append(measure(read_dump(path), options))
     print(plain(result))
@@ -108,9 +110,7 @@ def after_rounds(dump: Dump, unit: Unit, folder: Path, *, peaks: bool) -> None:
         say(f"{dump.name}: peak memory {unit.codec.name}, {unit.threads} threads")
         measure_peaks(dump, unit, folder)
     if unit.codec.level is not None:
-        container = folder / "container.kvz"
-        container.write_bytes(unit.packed)
-        unit.bits = bits_per_value(container)
+        unit.bits = {kind: totals.bits_per_value for kind, totals in kvzip.stats(unit.packed).kinds.items()}
 
 
 def say(line: str) -> None:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import cuts
-import numpy
-import peers
 from cuts import as_dump
 from dumps import FIXTURES, Dump, default_dumps, read_dump
-from machine import cores, machine_line
 from run import numbers, say
 from scaling_report import plain
 from trials import spread
+
+from kvzip.bench import peers
+from kvzip.bench.machine import machine_line
+from kvzip.bench.measure import copy_seconds, once
+from kvzip.errors import KvzipError
+from kvzip.pipeline.schedule import available_threads
 
 CHUNK_TOKENS, CHUNK_LAYERS = 256, 5  # 1 MB of the default dump
 TOKENS = (256, 1024, 4096, 16384, 65536)
@@ -45,16 +47,12 @@ class Case:
         times = [0.0, 0.0]
         self.packed = 0
         for data in self.dumps:
-            private = bytes(memoryview(data))  # some codecs scribble on their input
-            begun = time.perf_counter()
-            packed = self.codec.compress(private, self.threads)
-            middle = time.perf_counter()
-            restored = self.codec.decompress(packed, self.threads)
-            ended = time.perf_counter()
-            if restored != data:
-                raise SystemExit(f"not lossless: {self.codec.name}, {self.kind} {self.shape}; trust no figure of it")
-            self.packed += len(packed)
-            times = [times[0] + middle - begun, times[1] + ended - middle]
+            try:
+                trial = once(self.codec, data, self.threads, f"{self.kind} {self.shape}")
+            except KvzipError as error:
+                raise SystemExit(str(error)) from None
+            self.packed += len(trial.packed)
+            times = [total + each for total, each in zip(times, trial.seconds, strict=True)]
         for way, seconds in zip(self.seconds, times, strict=True):
             self.seconds[way].append(seconds)
 
@@ -87,7 +85,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--slow-repeat", type=int, default=1, metavar="N", help=slow)
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything measured; publish.py reads it")
     parsed = parser.parse_args()
-    parsed.threads = parsed.threads or [1 << n for n in range(cores().bit_length())]
+    parsed.threads = parsed.threads or [1 << n for n in range(available_threads().bit_length())]
     return parsed
 
 
@@ -132,12 +130,8 @@ def run_rounds(cases: list[Case], repeat: int, slow_repeat: int, small: bytes) -
 
 def copy_rate(data: bytes, repeat: int) -> dict[str, float]:
     """Return the rate of plain copies."""
-    source, target = numpy.frombuffer(data, numpy.uint8), numpy.empty(len(data), numpy.uint8)
-    seconds = []
-    for _ in range(repeat + 1):
-        begun = time.perf_counter()
-        numpy.copyto(target, source)
-        seconds.append(time.perf_counter() - begun)
+    target = bytearray(data)
+    seconds = [copy_seconds(data, target) for _ in range(repeat + 1)]
     return spread(len(data), seconds[1:])
 
 

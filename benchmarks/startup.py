@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from checkout import environment, kvzip_command
 from children import Usage, account, succeeded
 from dumps import small_dump
-from peers import environment, kvzip_command
 
 
 @dataclass(frozen=True)

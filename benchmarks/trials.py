@@ -17,14 +17,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy
-import peers
+from checkout import environment
 from children import account_apart, succeeded
 from dumps import Dump, warm_up_dump
-from peers import Codec
+from transcode import command, transcode
+
+from kvzip.bench.measure import WAYS, Spread, copy_seconds, once
+from kvzip.bench.peers import Codec
+from kvzip.errors import KvzipError
 
 Say = Callable[[str], None]
-WAYS = ("in", "out")
 
 
 @dataclass
@@ -95,10 +97,7 @@ def _warm_up(dump: Dump, unit: Unit, folder: Path) -> None:
 
 def _copies(dump: Dump, target: bytearray, folder: Path) -> dict[str, float]:
     """Time the same bytes copied in memory, and from file to file."""
-    source, sink = numpy.frombuffer(dump.data, numpy.uint8), numpy.frombuffer(target, numpy.uint8)
-    begun = time.perf_counter()
-    numpy.copyto(sink, source)
-    copied = time.perf_counter() - begun
+    copied = copy_seconds(dump.data, target)
     path = folder / "copy"
     path.unlink(missing_ok=True)
     with timed_flushes() as flushes:
@@ -113,18 +112,12 @@ def _copies(dump: Dump, target: bytearray, folder: Path) -> dict[str, float]:
 
 def in_memory(dump: Dump, unit: Unit) -> tuple[float, float]:
     """Time one unit in memory, both directions, and compare."""
-    private = bytes(memoryview(dump.data))  # some codecs scribble on their input
-    begun = time.perf_counter()
-    packed = unit.codec.compress(private, unit.threads)
-    middle = time.perf_counter()
-    unit.packed = bytes(packed)
-    resumed = time.perf_counter()
-    restored = unit.codec.decompress(packed, unit.threads)
-    ended = time.perf_counter()
-    if restored != dump.data:
-        where = f"{unit.codec.name}, {unit.threads} threads, {dump.path}"
-        raise SystemExit(f"not lossless: {where}; trust no figure of it")
-    return middle - begun, ended - resumed
+    try:
+        trial = once(unit.codec, dump.data, unit.threads, str(dump.path))
+    except KvzipError as error:
+        raise SystemExit(str(error)) from None
+    unit.packed = trial.packed
+    return trial.seconds
 
 
 @contextmanager
@@ -155,7 +148,7 @@ def _file_to_file(dump: Dump, unit: Unit, folder: Path) -> dict[str, float]:
         target.unlink(missing_ok=True)
         with timed_flushes() as flushes:
             begun = time.perf_counter()
-            unit.codec.transcode(verb, source, target, unit.threads)
+            transcode(unit.codec, verb, source, target, unit.threads)
             flushed = time.perf_counter() - begun
         seconds |= {f"file {way}": flushed - sum(flushes), f"flushed {way}": flushed}
     if not filecmp.cmp(dump.path, restored, shallow=False):
@@ -169,11 +162,11 @@ def measure_peaks(dump: Dump, unit: Unit, folder: Path) -> None:
     steps = (("in", "compress", dump.path, packed), ("out", "decompress", packed, restored))
     packed.unlink(missing_ok=True)
     for way, verb, source, target in steps:
-        command = unit.codec.command(verb, source, target, unit.threads, dump.dtype)
-        unit.peaks[way] = succeeded(account_apart(command, peers.environment()), command).peak
+        line = command(unit.codec, verb, source, target, unit.threads, dump.dtype)
+        unit.peaks[way] = succeeded(account_apart(line, environment()), line).peak
 
 
 def spread(size: int, seconds: Sequence[float]) -> dict[str, float]:
     """Return median, least and greatest rate in MB/s (10^6 bytes of the raw dump) of some times."""
-    rates = [size / each / 1e6 for each in seconds]
-    return {"median": statistics.median(rates), "min": min(rates), "max": max(rates)}
+    rates = Spread.of(size, seconds)
+    return {"median": rates.median / 1e6, "min": rates.least / 1e6, "max": rates.most / 1e6}

@@ -17,7 +17,7 @@ MODULES = {
 LAYERS = [
     {"__init__", "__main__"},
     {"cli"},
-    {"pictures", "tuning"},
+    {"bench", "pictures", "tuning"},
     {"api_parts"},
     {"api"},
     {"pipeline"},

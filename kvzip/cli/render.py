@@ -135,5 +135,13 @@ def progress(
         yield show
 
 
+@contextmanager
+def activity() -> Iterator[Callable[[str], None]]:
+    """A line that says what is going on; the last one that was said stands until the next."""
+    console = _console(sys.stderr, narrowest=20)
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        yield lambda text: live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+
 def _shortened(name: str, room: int) -> str:
     return name if len(name) <= room else "…" + name[-(room - 1) :]

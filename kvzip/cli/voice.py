@@ -41,6 +41,14 @@ class Voice:
 
         return progress(name, total, packed_total)
 
+    def activity(self) -> AbstractContextManager[Callable[[str], None]]:
+        """A line in a terminal that says what is going on and goes at the end, nothing elsewhere."""
+        if self.quiet or not self._terminal():
+            return nullcontext(lambda text: None)
+        from kvzip.cli.render import activity
+
+        return activity()
+
     def announce_compilation(self, verb: str) -> None:
         """Say, once, why the first run takes long; ``verb`` is compress or decompress."""
         from kvzip.coder.jit import is_cold

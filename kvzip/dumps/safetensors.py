@@ -20,6 +20,7 @@ written ``{"BF16": null}``.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, NoReturn, TypeGuard
@@ -126,6 +127,14 @@ def parse_header(raw: bytes, where: str) -> Header:
 def element_count(entry: TensorEntry) -> int:
     """Number of elements of a tensor; 1 for shape ``[]``."""
     return math.prod(entry.shape)
+
+
+def main_dtype(header: Header) -> str:
+    """The type that most bytes of a dump have; U8 if it holds none."""
+    held: Counter[str] = Counter()
+    for entry in header.entries:
+        held[entry.dtype] += entry.stop - entry.start
+    return held.most_common(1)[0][0] if held else "U8"
 
 
 def _read_up_to(file: BinaryIO, size: int) -> bytes:

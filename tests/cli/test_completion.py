@@ -66,11 +66,7 @@ SHELLS = [
 @pytest.mark.parametrize("ask", SHELLS)
 def test_commands_options_and_values(desk, ask):
     assert {"compress", "cat", "diff", "tune"} <= {word.strip() for word in ask(desk, "kvzip ")}
-    assert [word.strip() for word in ask(desk, "kvzip comp")] in (
-        ["compress", "completion"],
-        ["completion", "compress"],
-        ["compress"],
-    )
+    assert {word.strip() for word in ask(desk, "kvzip comp")} == {"compress", "completion"}
     assert "--threads" in [word.strip() for word in ask(desk, "kvzip compress --th")]
     assert {str(level) for level in range(1, 10)} <= {word.strip() for word in ask(desk, "kvzip compress --level ")}
     assert "classic" in [word.strip() for word in ask(desk, "kvzip compress --preset ")]
@@ -100,6 +96,9 @@ def test_tensors_and_layers_of_the_file_on_the_line(desk, ask):
 def test_names_that_shells_stumble_over(desk, ask):
     """Each is one word that means the name."""
     found = ask(desk, "kvzip cat odd.safetensors --tensor ")
+    if ask is fish:  # which quotes what it puts into the line by itself
+        assert set(found) == set(NAMES)
+        return
     assert {shlex.split(word)[0] for word in found} == set(NAMES)
     assert all(len(shlex.split(word)) == 1 for word in found)
 

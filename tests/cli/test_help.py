@@ -46,13 +46,10 @@ def test_examples_can_be_parsed(path):
         words = shlex.split(line, comments=True)
         assert "kvzip" in words
         own = words[words.index("kvzip") + 1 :]
-        stop = next((i for i, word in enumerate(own) if word in ("|", "&&", "||", ">", "<", "2>", ";")), len(own))
+        ends = ("|", "&&", "||", ">", "<", "2>", ";")
+        stop = next((i for i, word in enumerate(own) if word in ends), len(own))
         own = expand(own[:stop])
-        called = next(
-            name
-            for name in sorted(COMMANDS, key=len, reverse=True)
-            if name and f"{shlex.join(own)} ".startswith(f"{name} ")
-        )
+        called = next(path for path in (" ".join(own[:2]), own[0]) if path in LEAVES)
         command = COMMANDS[called]
         command.make_context(called, own[len(called.split()) :], resilient_parsing=False)
 
@@ -74,7 +71,8 @@ def test_the_man_page_has_every_command_and_option():
     for path, command in COMMANDS.items():
         assert escaped(f"kvzip {path}".strip()) in text
         for option in command.params:
-            assert all(escaped(name) in text for name in option.opts if name.startswith("-"))
+            if path:
+                assert all(escaped(name) in text for name in option.opts if name.startswith("-")), option.opts
 
 
 @pytest.mark.parametrize(

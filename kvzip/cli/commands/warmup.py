@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from kvzip.cli import options as o
 from kvzip.cli.root import app
 from kvzip.cli.verbatim import Verbatim
@@ -21,7 +17,7 @@ from kvzip.cli.verbatim import Verbatim
     """,
 )
 def compile_kernels(
-    level: Annotated[str | None, typer.Option("-l", "--level", metavar="N,N-M", help="only what these need")] = None,
+    level: o.Levels = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
     json: o.Json = False,

@@ -7,14 +7,19 @@ their input (zipnn does for bfloat16, even through an immutable ``bytes``): call
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-import numpy
-from dumps import read_header, width_of
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzip.dtypes import DTYPES
+from kvzip.dumps.safetensors import Header, read_header
 
 Transform = Callable[[bytes, int], bytes]
 Pair = tuple[Transform, Transform]
@@ -25,7 +30,8 @@ class UnsuitedError(Exception):
 
 
 def kvzip(level: int, dtype: str) -> Pair:
-    from kvzip import compress, decompress
+    """One of its own levels."""
+    from kvzip.api import compress, decompress
 
     return (
         lambda data, threads: compress(data, level=level, threads=threads),
@@ -34,6 +40,7 @@ def kvzip(level: int, dtype: str) -> Pair:
 
 
 def zstd(level: int, dtype: str) -> Pair:
+    """One frame; it decompresses with one thread whatever is asked."""
     import zstandard
 
     def compress(data: bytes, threads: int) -> bytes:
@@ -44,6 +51,7 @@ def zstd(level: int, dtype: str) -> Pair:
 
 
 def lz4(dtype: str) -> Pair:
+    """Frames of 4 MiB blocks; no threads."""
     import lz4.frame
 
     size = lz4.frame.BLOCKSIZE_MAX4MB
@@ -54,6 +62,7 @@ def lz4(dtype: str) -> Pair:
 
 
 def zipnn(dtype: str) -> Pair:
+    """The dtype's own mode."""
     import warnings
 
     with warnings.catch_warnings():
@@ -75,7 +84,7 @@ def blosc2(filter_name: str, codec_name: str, dtype: str) -> Pair:
     settings = {
         "codec": blosc2.Codec[codec_name],
         "clevel": 1,
-        "typesize": width_of(dtype),
+        "typesize": _width_of(dtype),
         "filters": [blosc2.Filter[filter_name]],
         "filters_meta": [0],
     }
@@ -89,9 +98,9 @@ def pcodec(dtype: str) -> Pair:
     """Float16 and float32 as such; bfloat16 and 8-bit floats, which it does not know, as unsigned integers."""
     from pcodec import ChunkConfig, standalone
 
-    kind = numpy.dtype({"BF16": "u2", "F16": "f2", "F32": "f4"}.get(dtype, "u1"))
+    kind: np.dtype[Any] = np.dtype({"BF16": "u2", "F16": "f2", "F32": "f4"}.get(dtype, "u1"))
 
-    def pack(numbers: numpy.ndarray) -> bytes:
+    def pack(numbers: NDArray[Any]) -> bytes:
         return bytes(standalone.simple_compress(numbers, ChunkConfig(enable_8_bit=kind.itemsize == 1)))
 
     return _of_numbers(kind, pack, lambda packed: standalone.simple_decompress(packed).tobytes())
@@ -105,12 +114,12 @@ def openzl(dtype: str) -> Pair:
     """
     import openzl.ext as zl
 
-    if width_of(dtype) > 2:
+    if _width_of(dtype) > 2:
         raise UnsuitedError("its entropy coder takes no mantissas of 24 bits")
     parts = {"BF16": "BFloat16Deconstruct", "F16": "Float16Deconstruct"}
-    kind = numpy.dtype("u2" if dtype in parts else "u1")
+    kind: np.dtype[Any] = np.dtype("u2" if dtype in parts else "u1")
 
-    def pack(numbers: numpy.ndarray) -> bytes:
+    def pack(numbers: NDArray[Any]) -> bytes:
         compressor = zl.Compressor()
         compressor.set_parameter(zl.CParam.FormatVersion, zl.MAX_FORMAT_VERSION)
         graph = zl.graphs.Entropy()(compressor)
@@ -124,13 +133,13 @@ def openzl(dtype: str) -> Pair:
     return _of_numbers(kind, pack, lambda packed: zl.DCtx().decompress(packed)[0].content.as_bytes())
 
 
-def _of_numbers(kind: numpy.dtype, pack: Callable[[numpy.ndarray], bytes], unpack: Callable[[bytes], bytes]) -> Pair:
+def _of_numbers(kind: np.dtype[Any], pack: Callable[[NDArray[Any]], bytes], unpack: Callable[[bytes], bytes]) -> Pair:
     """Make a pair of what codes whole numbers: bytes left over at the end are kept in front, after their count."""
 
     def compress(data: bytes, threads: int) -> bytes:
         whole = len(data) // kind.itemsize
         tail = data[whole * kind.itemsize :]
-        return b"".join((bytes((len(tail),)), tail, pack(numpy.frombuffer(data, kind, count=whole))))
+        return b"".join((bytes((len(tail),)), tail, pack(np.frombuffer(data, kind, count=whole))))
 
     def decompress(data: bytes, threads: int) -> bytes:
         tail = data[0]
@@ -144,7 +153,9 @@ def bigsmall(dtype: str) -> Pair:
 
     It keeps tensors, not files (metadata and spaces of the header are lost): the header is kept in front.
     """
-    os.environ["BIGSMALL_DISABLE_VERSION_CHECK"] = "1"  # it would ask the package index for news when imported
+    os.environ.setdefault(
+        "BIGSMALL_DISABLE_VERSION_CHECK", "1"
+    )  # it would ask the package index for news when imported
     import bigsmall
 
     def compress(data: bytes, threads: int) -> bytes:
@@ -152,23 +163,31 @@ def bigsmall(dtype: str) -> Pair:
             source, target = Path(folder, "dump.safetensors"), Path(folder, "dump.bs")
             source.write_bytes(data)
             bigsmall.compress(source, target, workers=threads, progress=False)
-            return data[: read_header(data)[0]] + target.read_bytes()
+            return _header(data).raw + target.read_bytes()
 
     def decompress(data: bytes, threads: int) -> bytes:
         with tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder, "dump.bs"), Path(folder, "dump.safetensors")
-            start, tensors = read_header(data)
-            source.write_bytes(data[start:])
+            header = _header(data)
+            source.write_bytes(data[len(header.raw) :])
             bigsmall.decompress(source, target, progress=False)
-            return data[:start] + _in_order_of(tensors, target.read_bytes())
+            return header.raw + _in_order_of(header, target.read_bytes())
 
     return compress, decompress
 
 
-def _in_order_of(tensors: dict[str, dict], restored: bytes) -> bytes:
-    start, found = read_header(restored)
-    out = bytearray(max((each["data_offsets"][1] for each in tensors.values()), default=0))
-    for name, each in tensors.items():
-        begin, end = found[name]["data_offsets"]
-        out[slice(*each["data_offsets"])] = restored[start + begin : start + end]
-    return bytes(out)
+def _in_order_of(header: Header, restored: bytes) -> bytes:
+    """The data section that a header describes, out of a dump with the same tensors in another order."""
+    found = _header(restored)
+    places = {entry.name: len(found.raw) + entry.start for entry in found.entries}
+    sizes = ((entry.name, entry.stop - entry.start) for entry in header.entries)
+    return b"".join(restored[places[name] : places[name] + size] for name, size in sizes)
+
+
+def _header(data: bytes) -> Header:
+    return read_header(io.BytesIO(data), "the dump")
+
+
+def _width_of(dtype: str) -> int:
+    """Bytes of an element."""
+    return DTYPES[dtype].container_bytes
