@@ -45,7 +45,7 @@ def zstd(level: int, dtype: str) -> Pair:
 
     def compress(data: bytes, threads: int) -> bytes:
         workers = threads if threads > 1 else 0  # 0 is single-threaded in the library's terms
-        return zstandard.ZstdCompressor(level=level, threads=workers).compress(data)
+        return bytes(zstandard.ZstdCompressor(level=level, threads=workers).compress(data))
 
     return compress, lambda data, threads: zstandard.ZstdDecompressor().decompress(data)
 

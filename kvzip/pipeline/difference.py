@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kvzip.dtypes import DTYPES, Dtype
 from kvzip.dumps.safetensors import Header
+from kvzip.errors import KvzipError
 from kvzip.pipeline.draft import Draft
 from kvzip.pipeline.tensors import File, Held, Tensors
 from kvzip.predict.grid import grid_of
@@ -111,6 +112,12 @@ def _pair_files(a: Tensors, b: Tensors, found: Difference) -> list[tuple[File, F
         return [(a.files[0], b.files[0])]
     theirs = {file.member: file for file in b.files}
     mine = {file.member for file in a.files}
+    if mine.isdisjoint(theirs) and ("" in mine) != ("" in theirs):
+        one, many = (a, b) if "" in mine else (b, a)
+        raise KvzipError(
+            f"{one.where}: is one dump, {many.where} a directory of {len(many.files)}; "
+            "compare what they hold with --by-layer, or name two dumps"
+        )
     found.header += [f"only in A: {file.member}" for file in a.files if file.member not in theirs]
     found.header += [f"only in B: {file.member}" for file in b.files if file.member not in mine]
     return [(file, theirs[file.member]) for file in a.files if file.member in theirs]

@@ -86,6 +86,11 @@ def test_diff_trouble_is_2(folder, inside, container):
     (folder / "bad.kvz").write_bytes(container[:-1])
     inside("diff", "bad.kvz", "a.safetensors").fails(2, "bad.kvz")
     inside("diff", "-", "-").fails(2, "standard input")
+    (folder / "dir").mkdir()
+    for name, layer in (("x", 0), ("y", 1)):
+        inside("cat", "a.safetensors", "--layer", str(layer), "-o", f"dir/{name}.safetensors").quiet()
+    inside("diff", "a.safetensors", "dir").fails(2, "--by-layer")
+    inside("diff", "--by-layer", "a.safetensors", "dir").quiet()
     inside("diff", "a.safetensors").fails(2, "--help")
 
 

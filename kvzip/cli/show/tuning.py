@@ -113,4 +113,6 @@ def _kept(found: Tuning) -> str:
     slow = any(not one.fast_enough for one in found.findings)
     what = "nothing that was tried beats the defaults" if tried else "there is nothing to set"
     what = "nothing that is fast enough beats the defaults" if slow else what
+    if not found.complete and any(one.gain > 0 and one.fast_enough for one in found.findings):
+        what = "there was no time to put together and check what helped"
     return f"Level {found.level} as it is, {found.ratio:.4f}x: {what}."
