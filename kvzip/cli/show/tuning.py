@@ -23,14 +23,7 @@ def show_tuning(found: Tuning, command: str, profile: str | None, names: Sequenc
         page.table(_levels(found))
         page.line()
     if found.findings:
-        page.line(f"At level {found.level}, each parameter alone on a sample:", wrap=True)
-        page.table(_parameters(found.findings))
-        if idle := [_name(one) for one in found.findings if not one.acts]:
-            page.line(f"These change nothing here: {', '.join(idle)}.", wrap=True)
-        note = "Nearly as good: within 0.05 % of the best. Part of a preset: what no other option sets."
-        slow = " Not taken, as too slow: what has a !." if any(not one.fast_enough for one in found.findings) else ""
-        page.line(note + slow, wrap=True)
-        page.line()
+        _show_findings(page, found)
     for line in _conclusion(found):
         page.line(line, wrap=True)
     page.line()
@@ -39,6 +32,19 @@ def show_tuning(found: Tuning, command: str, profile: str | None, names: Sequenc
         page.line("To keep it: kvzip tune -o FILE, then kvzip compress --profile FILE", wrap=True)
     else:
         page.line(f"Or: kvzip compress --profile {shown(profile)}", wrap=True)
+
+
+def _show_findings(page: Page, found: Tuning) -> None:
+    """What each parameter is worth, if any is."""
+    if any(one.acts for one in found.findings):
+        page.line(f"At level {found.level}, each parameter alone on a sample:", wrap=True)
+        page.table(_parameters(found.findings))
+        slow = " Not taken, as too slow: what has a !." if any(not one.fast_enough for one in found.findings) else ""
+        note = "Nearly as good: within 0.05 % of the best. Part of a preset: what no other option sets."
+        page.line(note + slow, wrap=True)
+    if idle := [_name(one) for one in found.findings if not one.acts]:
+        page.line(f"These change nothing here: {', '.join(idle)}.", wrap=True)
+    page.line()
 
 
 def _levels(found: Tuning) -> Columns:
