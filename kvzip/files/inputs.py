@@ -5,6 +5,7 @@ A list holds one name a line, or names that each end in NUL. Its names are taken
 
 from __future__ import annotations
 
+import codecs
 import glob
 import os
 from collections.abc import Sequence
@@ -65,6 +66,7 @@ def _expanded(text: str) -> list[str]:
 def _listed(name: str, null: bool) -> list[str]:
     with FileSource(name) as source:
         data = source.file.read()
+    data = data if null else data.removeprefix(codecs.BOM_UTF8)  # as some editors put at the start of a text
     names = data.split(b"\0") if null else [line.removesuffix(b"\r") for line in data.split(b"\n")]
     found = [os.fsdecode(one) for one in names if one]
     if not null and any("\0" in one for one in found):

@@ -106,7 +106,8 @@ def plan_outputs(
 
 def _mirrored(path: Path, folder: Path) -> Path:
     """The folder below ``folder`` for what a list calls ``path``."""
-    parts = path.parent.parts[1:] if path.is_absolute() else path.parent.parts
+    parts = Path(os.path.normpath(path)).parent.parts
+    parts = parts[1:] if path.is_absolute() else parts
     if ".." in parts:
         raise OptionError(f"it would leave --output-dir: {shown(path)}; list it without ..")
     return folder.joinpath(*parts)

@@ -161,7 +161,7 @@ def open_draft(given: DraftGiven, threads: int = 0, layout: str | None = None, p
                     continue
                 pieces += _file(source.file, source.name, str(path), threads, layout, prior)
         if not pieces:
-            raise DraftError(f"{where}: has no keys or values that a draft could be; give a dump of the same model")
+            raise DraftError(f"{where}: has no keys or values of floats; give a dump of the same model")
         return Draft(pieces, where, files)
     except DumpError as error:
         files.close()

@@ -40,6 +40,9 @@ def test_a_list_mirrors_its_folders(folder, inside, dumps, end):
     null = ["-0"] if end == "\0" else []
     inside("compress", *null, "--files-from", "list", "--output-dir", "out").ok()
     assert names(folder / "out") == [f"{name}.kvz" for name in listed]
+    (folder / "odd").write_bytes(b"" if null else "\ufeffdumps/1/../0/0.safetensors\n".encode())
+    inside("compress", "--files-from", "odd", "--output-dir", "odds").ok()
+    assert null or names(folder / "odds") == ["dumps/0/0.safetensors.kvz"]
     absolute = str(folder / listed[0])
     (folder / "one").write_bytes(absolute.encode())
     inside("compress", "--files-from", "one", "--output-dir", "again").ok()

@@ -118,7 +118,7 @@ def test_nothing_is_said_where_nothing_is_known(desk, ask):
 @pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
 def test_zsh_takes_its_script(desk):
     """zsh completes only at a terminal; here it reads the script, and what the script asks is answered."""
-    run(desk, "zsh", "autoload -Uz compinit; compinit -u -d /dev/null; source bin/script.zsh")
+    run(desk, "zsh", "autoload -Uz compinit; compinit -u -d zcompdump; source bin/script.zsh")
     lines = run(desk, "zsh", "kvzip completion zsh -- 'kvzip' 'cat' 'a.safetensors' '--tensor' 'layers.0'")
     assert "whole\tlayers.0.key" in lines
 
