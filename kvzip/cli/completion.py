@@ -33,6 +33,8 @@ def _for_bash(root: Any, words: Sequence[str]) -> list[str]:
     values = [answer.prefix + candidate.value for candidate in answer.candidates]
     if files:
         kept = line.last[: line.kept]
+        if line.quote:  # where readline adds the slash, as it leaves the quote open then
+            files = [path.removesuffix("/") for path in files]
         return ["filenames", *(value[line.kept :] for value in (*values, *files) if value.startswith(kept))]
     kind = "plain" if all(candidate.whole for candidate in answer.candidates) else "nospace"
     found = [text for value in values if (text := line.insertion(value)) is not None]
@@ -48,8 +50,9 @@ def _for_zsh(root: Any, words: Sequence[str]) -> list[str]:
         text = f":{_one_line(candidate)}" if candidate.text else ""
         lines.append(f"{'whole' if candidate.whole else 'begun'}\t{value}{text}")
     if answer.suffixes is not None:
-        suffixes = "|".join(suffix[1:] for suffix in answer.suffixes)
-        lines.append(f"files\t{f'*.({suffixes})' if suffixes else ''}")
+        one = len(answer.suffixes) == 1  # in brackets, one alone would be taken for a glob qualifier
+        suffixes = answer.suffixes[0] if one else f"({'|'.join(answer.suffixes)})"
+        lines.append(f"files\t{f'*{suffixes}' if answer.suffixes else ''}")
     elif answer.folders:
         lines.append("folders\t")
     return lines if len(lines) > 1 else []

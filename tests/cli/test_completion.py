@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
+import re
+import select
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from .tool import dump_bytes, environment, kvzip
+import kvzip as package
+
+from .tool import TIMEOUT, dump_bytes, environment, kvzip
 
 NAMES = ["layers.0.key", "a b", "x:y", "q[0]"]
 
@@ -30,14 +39,18 @@ def desk(folder):
     return folder
 
 
+def surroundings(desk) -> dict[str, str]:
+    """An environment in which the desk's kvzip is this one."""
+    source = os.pathsep.join((str(Path(package.__file__).parents[1]), os.environ.get("PYTHONPATH", "")))
+    home = {name: str(desk) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "ZDOTDIR")}
+    return environment(PATH=f"{desk}/bin:{os.environ['PATH']}", PYTHONPATH=source, **home)
+
+
 def run(desk, shell: str, code: str) -> list[str]:
-    env = environment(PATH=f"{desk}/bin:{os.environ['PATH']}", HOME=str(desk), XDG_CONFIG_HOME=str(desk))
-    source = os.environ.get("PYTHONPATH", "")
-    root = str(__import__("kvzip").__path__[0]).rpartition("/")[0]
-    env["PYTHONPATH"] = f"{root}:{source}"
     done = subprocess.run(
-        [shell, "-c", code], cwd=desk, env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+        [shell, "-c", code],
+        cwd=desk, env=surroundings(desk), capture_output=True, text=True, timeout=TIMEOUT, check=False,
+    )  # fmt: skip
     assert done.stderr == ""
     return done.stdout.splitlines()
 
@@ -135,3 +148,103 @@ def test_it_needs_neither_numpy_nor_numba(desk):
     )
     assert "layers.0.key" in done.stdout
     assert not {"numpy", "numba", "pydantic"} & set(done.stderr.split())
+
+
+# -- at a terminal, with a key
+
+ZSH_START = "PS1='% '; autoload -Uz compinit; compinit -u -d zcompdump; source bin/script.zsh"
+START = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], "PS1='% '; source bin/script.bash"),
+    "zsh": (["zsh", "-f", "-i"], ZSH_START),
+    "fish": (["fish", "--private", "-i"], "source bin/script.fish"),
+}
+KEYS = [  # what is typed before the key, and the words that the command then gets
+    ("kvzip compre", ["compress"]),
+    ("kvzip compress --verb", ["compress", "--verbose"]),
+    ("kvzip prior tr", ["prior", "train"]),
+    ("kvzip compress --preset=cl", ["compress", "--preset=classic"]),
+    ("kvzip compress a", ["compress", "a.safetensors"]),
+    ("kvzip list my\\ d", ["list", "my dump.safetensors"]),
+    ("kvzip list 'my d", ["list", "my dump.safetensors"]),
+    ("kvzip list co", ["list", "co:lon.safetensors"]),
+    ("kvzip list ~/my\\ d", ["list", "HOME/my dump.safetensors"]),
+    ("kvzip stats --draft=co", ["stats", "--draft=co:lon.safetensors"]),
+    ("kvzip cat odd.safetensors --tensor lay", ["cat", "odd.safetensors", "--tensor", "layers.0.key"]),
+    ("kvzip cat odd.safetensors --tensor a", ["cat", "odd.safetensors", "--tensor", "a b"]),
+    ("kvzip cat odd.safetensors --tensor 'a", ["cat", "odd.safetensors", "--tensor", "a b"]),
+    ("kvzip cat odd.safetensors --tensor=x:", ["cat", "odd.safetensors", "--tensor=x:y"]),
+    ("kvzip cat odd.safetensors --tensor q", ["cat", "odd.safetensors", "--tensor", "q[0]"]),
+    ("kvzip cat odd.safetensors --tensor d", ["cat", "odd.safetensors", "--tensor", "d$x'y"]),
+    ("kvzip cat ~/odd.safetensors --tensor lay", ["cat", "HOME/odd.safetensors", "--tensor", "layers.0.key"]),
+]
+
+
+class Terminal:
+    """A shell at a terminal; its output is read up to what is waited for."""
+
+    def __init__(self, argv: list[str], folder: Path) -> None:
+        env = surroundings(folder) | {"TERM": "xterm", "LC_ALL": "C.UTF-8", "COLUMNS": "200", "LINES": "40"}
+        self.child, self.leader = pty.fork()
+        if self.child == 0:
+            os.chdir(folder)
+            os.execvpe(argv[0], argv, env)
+
+    def send(self, keys: str) -> None:
+        os.write(self.leader, keys.encode())
+
+    def until(self, pattern: str) -> str:
+        """All that is printed until ``pattern`` is in it."""
+        seen, deadline = "", time.monotonic() + TIMEOUT
+        while not re.search(pattern, seen):
+            assert time.monotonic() < deadline, seen
+            if select.select([self.leader], [], [], 0.1)[0]:
+                part = os.read(self.leader, 65536).decode(errors="replace")
+                if "\x1b[6n" in part or "\x1b[c" in part:  # where is the cursor, and who are you
+                    self.send("\x1b[1;1R\x1b[?1;2c")
+                seen += part
+        return seen
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.child, signal.SIGKILL)
+        os.close(self.leader)
+        os.waitpid(self.child, 0)
+
+
+@pytest.mark.parametrize("shell", START)
+def test_a_key_at_a_terminal(desk, shell):
+    """The line is completed by the shell itself, then ``show`` is put before it and prints the words it gets."""
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell}")
+    (desk / "odd.safetensors").write_bytes(dump_bytes(names=[*NAMES, "d$x'y"]))
+    for name in ("my dump.safetensors", "co:lon.safetensors"):
+        (desk / name).write_bytes(dump_bytes())
+    show = desk / "bin" / "show"
+    show.write_text("#!/bin/sh\nfor word; do printf '<%s>' \"$word\"; done\necho '<end>'\n")
+    show.chmod(0o755)
+    argv, start = START[shell]
+    terminal = Terminal(argv, desk)
+    try:
+        terminal.send(f"{start}; show ready\n")
+        terminal.until("<ready><end>")
+        for line, words in KEYS:
+            terminal.send(f"{line}\t")
+            terminal.send("\x01show \x05\r")
+            found = re.findall(r"<([^<>\n]*)>", terminal.until("<end>").split("<kvzip>")[-1])
+            assert found == [*(word.replace("HOME", str(desk)) for word in words), "end"], line
+    finally:
+        terminal.close()
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
+def test_zsh_loads_its_script_from_a_folder_of_functions(desk):
+    (desk / "functions").mkdir()
+    shutil.copy(desk / "bin" / "script.zsh", desk / "functions" / "_kvzip")
+    terminal = Terminal(["zsh", "-f", "-i"], desk)
+    try:
+        terminal.send("fpath=(~/functions $fpath); autoload -Uz compinit; compinit -u -d zcompdump; echo r''eady\n")
+        terminal.until("ready")
+        terminal.send("kvzip decompress c\t")
+        terminal.until(r"c\.safetensors\.kvz")
+    finally:
+        terminal.close()
