@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kvzip.cli.existing import is_done
+from kvzip.cli.existing import is_done, may_replace
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import Progress, Voice
 from kvzip.errors import KvzipError, OptionError
@@ -186,6 +186,8 @@ class _Batch:
         """Whether a job may be done beside others; those with a draft share its file, and go one by one."""
         if self.threads == 1 or not self.beside or job.directory:
             return False
+        if not any(not one.error and not one.skipped for one in self.done):
+            return False  # the first one may compile kernels, which Ctrl-C ends only on the main thread
         return size <= SMALL and "-" not in (job.source, job.target)
 
     def _single(self, job: Job) -> None:
@@ -203,7 +205,7 @@ class _Batch:
             if is_done(job, self.verb == "decompress"):
                 voice.say(f"skipped, there already: {shown(job.target)}", detail=True)
                 return Done(job, skipped="there already")
-            force = True
+            force = force or may_replace(job, self.verb == "decompress")
         return self.work(job, voice, self.sources, threads, force)
 
     def _settle(self, most: int) -> None:

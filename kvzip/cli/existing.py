@@ -1,7 +1,7 @@
 """Whether an output is there already, whole and of the input as it is now: what ``--skip-existing`` leaves alone.
 
-Whole is what ends as a container must and holds as many bytes as the input has, or what is as large as the container
-says. That is quick; ``kvzip test`` checks every byte.
+What is not done is done again if all that is lost is a container. Whole is what ends as a container must and holds as
+many bytes as the input has, or what is as large as the container says. That is quick; ``kvzip test`` checks every byte.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from kvzip.container import records
-from kvzip.container.records import END_MAGIC, TRAILER, RecordReader, starts_container
+from kvzip.container.records import END_MAGIC, MAGIC, TRAILER, RecordReader, starts_container
 from kvzip.container.structures import DIRECTORY, Index, Member, Start
 from kvzip.errors import KvzipError
 from kvzip.files import FileSource, Job, members
@@ -31,6 +31,20 @@ def is_done(job: Job, decompress: bool) -> bool:
             return False
         return _held_by(target) == {name: info.st_size for name, info in files.items()}
     except (OSError, KvzipError):
+        return False
+
+
+def may_replace(job: Job, decompress: bool) -> bool:
+    """Whether an output that is there, but not done, is only an older or unfinished container: nothing of worth.
+
+    What was restored may have been worked on since; it is never replaced unless that is asked for.
+    """
+    if decompress or Path(job.target).is_dir():
+        return False
+    try:
+        with open(job.target, "rb") as file:
+            return MAGIC.startswith(file.read(len(MAGIC)))
+    except OSError:
         return False
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from .tool import await_temporary, dump_bytes, kvzip, start, temporaries, terminal, tree
+from .tool import dump_bytes, kvzip, start, temporaries, terminal, tree
 
 
 @pytest.fixture(autouse=True)
@@ -145,11 +145,15 @@ def test_what_is_old_cut_or_of_something_else_is_made_again(folder, inside, dump
     other = folder / "other.kvz"
     (folder / "b").write_bytes(dump_bytes(tokens=48))
     inside("compress", "b", "-o", "other.kvz").quiet()
-    for content in (container[:-1], container[: len(container) // 2], b"", b"something", other.read_bytes()):
+    for content in (container[:-1], container[: len(container) // 2], container[:5], b"", other.read_bytes()):
         target.write_bytes(content)
         os.utime(target, (newer, newer))
         inside("compress", "--skip-existing", "a.safetensors").quiet()
         assert target.read_bytes() == container
+    target.write_bytes(b"something else")
+    inside("compress", "--skip-existing", "a.safetensors").fails(1, "exists", "-f")
+    assert target.read_bytes() == b"something else"
+    inside("compress", "-f", "--skip-existing", "a.safetensors").quiet()
     os.utime(folder / "a.safetensors", (newer, newer))
     inode = target.stat().st_ino
     inside("compress", "--skip-existing", "a.safetensors").quiet()
@@ -163,7 +167,9 @@ def test_what_was_restored_is_skipped_too(folder, inside, dump, dumps):
     inside("decompress", "--skip-existing", "c.safetensors.kvz").quiet()
     assert (folder / "c.safetensors").stat().st_ino == inode
     (folder / "c.safetensors").write_bytes(dump[:-1])
-    inside("decompress", "--skip-existing", "c.safetensors.kvz").quiet()
+    inside("decompress", "--skip-existing", "c.safetensors.kvz").fails(1, "exists", "-f")
+    assert (folder / "c.safetensors").read_bytes() == dump[:-1]
+    inside("decompress", "-f", "--skip-existing", "c.safetensors.kvz").quiet()
     assert (folder / "c.safetensors").read_bytes() == dump
     before = tree(dumps)
     inside("compress", "dumps").quiet()
@@ -173,7 +179,8 @@ def test_what_was_restored_is_skipped_too(folder, inside, dump, dumps):
     inside("decompress", "--skip-existing", "dumps.kvz").quiet()
     assert (dumps / "0").stat().st_ino == inode
     (dumps / "0" / "0.safetensors").unlink()
-    inside("decompress", "--skip-existing", "dumps.kvz").quiet()
+    inside("decompress", "--skip-existing", "dumps.kvz").fails(1, "exists")
+    inside("decompress", "-f", "--skip-existing", "dumps.kvz").quiet()
     assert tree(dumps) == before
 
 
@@ -230,8 +237,9 @@ def test_an_interrupt_ends_all(folder, dumps, number):
     for n in range(12, 80):
         (dumps / "0" / f"{n}.safetensors").write_bytes(dump_bytes(seed=n, layers=4, tokens=128, dim=64))
     process = start("compress", "-r", "dumps", "--output-dir", "out", cwd=folder)
-    (folder / "out" / "dumps" / "0").mkdir(parents=True)
-    await_temporary(folder / "out" / "dumps" / "0")
+    deadline = time.monotonic() + 60
+    while len(list((folder / "out").rglob("*.kvz"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.002)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number
