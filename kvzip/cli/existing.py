@@ -1,7 +1,7 @@
 """Whether an output is there already, whole and of the input as it is now: what ``--skip-existing`` leaves alone.
 
 What is not done is done again if all that is lost is a container. Whole is what ends as a container must and holds as
-many bytes as the input has, or what is as large as the container says. That is quick; ``kvzip test`` checks every byte.
+many bytes as the input has, or what is as large as the container says: quick; ``kvzip test`` checks every byte.
 """
 
 from __future__ import annotations
