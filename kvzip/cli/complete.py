@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kvzip.cli.outline import arguments, metavar, names, options, takes_value
-from kvzip.streams.extent import KINDS
 
 SUFFIXES = {
     "FILE": (".safetensors", ".kvz"),
     "DUMP": (".safetensors",),
     "DRAFT": (".safetensors", ".kvz"),
     "PRIOR": (".kvp",),
+    "LIST": (),
 }
-"""What files are looked for first, for arguments and for options that say what they take."""
+"""What files are looked for first, for arguments and for options that say what they take; any file if ()."""
 
 _RANGE = re.compile(r"([0-9]{1,3})\.\.([0-9]{1,3})")
 _SUFFIXED = re.compile(r"[A-Z]+(\.[a-z0-9]+)")
@@ -209,6 +209,8 @@ def _layers(place: _Place) -> list[Candidate]:
 
 
 def _kinds(place: _Place) -> list[Candidate]:
+    from kvzip.streams.extent import KINDS
+
     return [Candidate(kind) for kind in KINDS if kind]
 
 
