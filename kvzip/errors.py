@@ -50,7 +50,7 @@ def nearest(text: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # here: most runs have nothing to suggest
 
     folded = {name.casefold(): name for name in known}
-    near = get_close_matches(text.casefold(), folded, 1)
+    near = get_close_matches(text.casefold(), folded, 1, 0.65)
     return folded[near[0]] if near else ""
 
 
