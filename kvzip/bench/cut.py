@@ -9,15 +9,14 @@ known are left out, unless all are: then it is the beginning of the data.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from kvzip.dtypes import DTYPES
-from kvzip.dumps.safetensors import Header, TensorEntry
+from kvzip.dumps.safetensors import Header, TensorEntry, dump_bytes
 from kvzip.layouts.registry import TensorLayout, recognise
 
 LEAST_LAYERS = 4
@@ -66,7 +65,7 @@ class Plan:
 
     def dump(self, fetch: Fetch) -> bytes:
         """The part, as a safetensors file."""
-        return _written((piece, piece.of(fetch(piece.entry))) for piece in self.pieces)
+        return dump_bytes([(p.entry.name, p.entry.dtype, p.shape, p.of(fetch(p.entry))) for p in self.pieces])
 
 
 def plan(header: Header, path: str, nbytes: int) -> Plan:
@@ -76,8 +75,8 @@ def plan(header: Header, path: str, nbytes: int) -> Plan:
     if not known:
         return _beginning(header, nbytes)
     numbers = sorted({layout.layer for _, layout in known if layout.layer is not None})
-    layers = max(1, len(numbers), *(_size(layout, "layer") for _, layout in known))
-    tokens = max(_size(layout, "token") for _, layout in known)
+    layers = max(1, len(numbers), *(layout.size("layer") for _, layout in known))
+    tokens = max(layout.size("token") for _, layout in known)
 
     def of(count: int, length: int) -> Plan:
         chosen = _spread(count, layers)
@@ -105,11 +104,6 @@ def _label(chosen: tuple[int, ...], layers: int, length: int, tokens: int) -> st
     if length < tokens:
         words.append(f"the first {length} of {tokens} tokens")
     return ", ".join(words) or "what its layout knows"
-
-
-def _size(layout: TensorLayout, label: str) -> int:
-    """The size of an axis; 0 if there is none."""
-    return max((axis.size for axis in layout.axes if axis.label == label), default=0)
 
 
 def _piece(entry: TensorEntry, layout: TensorLayout, layers: tuple[int, ...], tokens: int) -> Piece:
@@ -141,18 +135,3 @@ def _beginning(header: Header, nbytes: int) -> Plan:
         left -= size
     size = sum(piece.nbytes for piece in pieces)
     return Plan(tuple(pieces), f"the first {size / 1e6:.3g} MB")
-
-
-def _written(tensors: Iterable[tuple[Piece, bytes]]) -> bytes:
-    """A safetensors file of pieces with their bytes."""
-    header: dict[str, object] = {}
-    parts: list[bytes] = []
-    at = 0
-    for piece, data in tensors:
-        offsets = [at, at + len(data)]
-        header[piece.entry.name] = {"dtype": piece.entry.dtype, "shape": piece.shape, "data_offsets": offsets}
-        parts.append(data)
-        at += len(data)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return b"".join((len(text).to_bytes(8, "little"), text, *parts))

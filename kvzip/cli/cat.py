@@ -6,12 +6,11 @@ import json as json_module
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import Voice
 from kvzip.errors import OptionError
-from kvzip.files import FileTarget, StreamTarget
+from kvzip.files import target_of
 from kvzip.files.faults import shown
 
 
@@ -46,8 +45,9 @@ def cat(
     Options.make(threads=threads)
     choice = Wanted.of(*wanted)
     voice = Voice(settings.quiet, settings.verbose)
+    where = settings.output or "-"
     known = None if prior is None else read_prior(prior)
-    inputs = [given for given in (name, draft) if given not in (None, "-")]
+    inputs = [given for given in (name, draft) if given is not None and given != "-"]
     with (
         opened_draft(draft, threads, known) as drafts,
         open_tensors(name, threads, prior=known, draft=drafts, layout=layout) as tensors,
@@ -55,22 +55,18 @@ def cat(
         found = choice.pick(tensors)
         if settings.raw and len(found) != 1:
             raise OptionError(f"--raw writes one tensor, {len(found)} are named; name it with --tensor")
-        with _target(settings, inputs) as target, voice.progress(shown(name), None) as progress:
+        with (
+            target_of(where, force=settings.force, inputs=inputs) as target,
+            voice.progress(shown(name), None) as progress,
+        ):
             if settings.raw:
                 count = target.file.write(found[0].load())
             else:
                 count = write_parts(found, tensors, target.file, progress)
             target.commit()
-    where = settings.output or "-"
     if settings.json:
         names = [tensor.full_name for tensor in found]
         row = {"command": "cat", "source": name, "target": where, "target_bytes": count, "tensors": names}
         print(json_module.dumps(row), file=sys.stderr if where == "-" else sys.stdout)
     plural = "" if len(found) == 1 else "s"
     voice.say(f"{shown(name)}: {len(found)} tensor{plural}, {human(count)}", detail=True)
-
-
-def _target(settings: Settings, inputs: list[Any]) -> Any:
-    if settings.output in (None, "-"):
-        return StreamTarget(force=settings.force, inputs=inputs)
-    return FileTarget(settings.output, force=settings.force, inputs=inputs)

@@ -6,14 +6,13 @@ import json as json_module
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from kvzip.cli.description import builtin, describe, read
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import Voice
-from kvzip.files import FileTarget, StreamTarget
+from kvzip.files import target_of
 from kvzip.files.faults import shown
 
 BUILTIN = "builtin"
@@ -36,7 +35,7 @@ def train(
 
     voice = Voice(quiet, verbose)
     began = time.perf_counter()
-    with _target(output, force, inputs) as target:
+    with target_of(output, force=force, inputs=inputs) as target:
         voice.announce_compilation("compress")
         with voice.progress(shown(output), None) as progress:
             called = Path(output).stem if name is None else name
@@ -53,12 +52,6 @@ def train(
     voice.say(line, detail=True)
     if not json and not verbose:
         voice.say(line, only_terminal=True)
-
-
-def _target(output: str, force: bool, inputs: Sequence[str]) -> AbstractContextManager[Any]:
-    if output == "-":
-        return StreamTarget(force=force, inputs=inputs)
-    return FileTarget(output, force=force, inputs=inputs)
 
 
 def show(name: str, *, json: bool) -> None:

@@ -8,7 +8,6 @@ layers that resemble each other, rows of zeros, tensors that no layout knows.
 from __future__ import annotations
 
 import json as json_module
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from kvzip.cli.options import levels_of
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import Voice
 from kvzip.coder import jit
+from kvzip.dumps.safetensors import dump_bytes
 from kvzip.errors import KvzipError, TargetError
 
 LAYERS, HEADS, TOKENS, CHANNELS = 3, 2, 192, 64
@@ -107,15 +107,7 @@ def made(kind: str, noise: float = 0.0, tokens: int = TOKENS) -> bytes:
             tensors.append((f"layers.{layer}.{name}", kind, part[None, :, :tokens]))
     tensors.append(("ids", "I64", ids.astype("<i8")))
     tensors.append(("mask", "I32", ids.astype("<i4")))
-    header: dict[str, Any] = {}
-    blobs: list[bytes] = []
-    for name, dtype, part in tensors:
-        blob = _bits(dtype, part).tobytes()
-        start = sum(map(len, blobs))
-        header[name] = {"dtype": dtype, "shape": part.shape, "data_offsets": [start, start + len(blob)]}
-        blobs.append(blob)
-    text = json_module.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + b"".join(blobs)
+    return dump_bytes([(name, dtype, part.shape, _bits(dtype, part).tobytes()) for name, dtype, part in tensors])
 
 
 def _bits(dtype: str, numbers: NDArray[Any]) -> NDArray[Any]:

@@ -19,9 +19,10 @@ written ``{"BF16": null}``.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NoReturn, TypeGuard
 
@@ -127,6 +128,31 @@ def parse_header(raw: bytes, where: str) -> Header:
 def element_count(entry: TensorEntry) -> int:
     """Number of elements of a tensor; 1 for shape ``[]``."""
     return math.prod(entry.shape)
+
+
+def header_bytes(
+    tensors: Iterable[tuple[str, str, Sequence[int], int]], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """The header, length field included, of tensors (name, dtype, shape, bytes) one after the other.
+
+    Padded with spaces to a multiple of 8. Whether it is short enough to be read again, the caller sees.
+    """
+    table: dict[str, object] = {_METADATA: dict(metadata)} if metadata else {}
+    at = 0
+    for name, dtype, shape, nbytes in tensors:
+        table[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + nbytes]}
+        at += nbytes
+    text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text
+
+
+def dump_bytes(
+    tensors: Sequence[tuple[str, str, Sequence[int], bytes]], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """A dump of tensors (name, dtype, shape, data)."""
+    header = header_bytes(((name, dtype, shape, len(data)) for name, dtype, shape, data in tensors), metadata)
+    return b"".join((header, *(data for *_, data in tensors)))
 
 
 def main_dtype(header: Header) -> str:

@@ -17,7 +17,7 @@ from kvzip.files.naming import (
 )
 from kvzip.files.signals import Interrupted, interruptible
 from kvzip.files.source import FileSource
-from kvzip.files.target import FileTarget, StreamTarget
+from kvzip.files.target import FileTarget, StreamTarget, target_of
 
 __all__ = [
     "DirectoryTarget",
@@ -37,4 +37,5 @@ __all__ = [
     "members",
     "plan_outputs",
     "restored_name",
+    "target_of",
 ]

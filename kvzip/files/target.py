@@ -197,6 +197,15 @@ class StreamTarget:
                 self._stream.flush()
 
 
+def target_of(
+    output: str, *, force: bool = False, inputs: Sequence[placement.Input] = ()
+) -> FileTarget | StreamTarget:
+    """Where an output goes that a user names: "-" is standard output."""
+    if output == "-":
+        return StreamTarget(force=force, inputs=inputs)
+    return FileTarget(output, force=force, inputs=inputs)
+
+
 def _standard_output() -> BinaryIO:
     """The stream below Python's own buffer, which would try a failed write again at exit and complain."""
     if sys.stdout is None:

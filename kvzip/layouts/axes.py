@@ -55,6 +55,10 @@ class TensorLayout:
     layer: int | None
     kind: str | None
 
+    def size(self, label: str) -> int:
+        """The size of the axis that is called so; 0 if there is none."""
+        return next((axis.size for axis in self.axes if axis.label == label), 0)
+
 
 class Layout(Protocol):
     """One producer's way of writing cache tensors."""

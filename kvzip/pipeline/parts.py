@@ -5,22 +5,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from kvzip.dumps.safetensors import HEADER_SIZES
-from kvzip.errors import KvzipError, OptionError
+from kvzip.dumps.safetensors import HEADER_SIZES, LENGTH_BYTES, header_bytes
+from kvzip.errors import KvzipError, OptionError, meant
 from kvzip.files.faults import shown
 from kvzip.pipeline.tensors import Held, Tensors
+from kvzip.streams import extent
 
-KINDS = ("key", "value", "latent", "scale", "bias")
-MOST_LAYERS = 1 << 31
+KINDS = tuple(kind for kind in extent.KINDS if kind)
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
@@ -44,8 +43,7 @@ class Wanted:
             spans.append((first, last))
         for kind in kinds:
             if kind not in KINDS:
-                near = get_close_matches(kind, KINDS, 1)
-                hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(KINDS)}"
+                hint = meant(kind, KINDS, f"one of {', '.join(KINDS)}")
                 raise OptionError(f"--kind {kind}: no such kind; {hint}")
         return cls(tuple(names), tuple(spans), tuple(kinds))
 
@@ -113,21 +111,14 @@ def header_of(found: list[Held], tensors: Tensors) -> bytes:
     """
     repeated = Counter(tensor.entry.name for tensor in found).most_common(1)[0][1] > 1
     origins = {tensor.member for tensor in found}
-    table: dict[str, Any] = {}
-    header = next(file.header for file in tensors.files if file.member in origins)
-    if len(origins) == 1 and header is not None and header.metadata:
-        table["__metadata__"] = dict(header.metadata)
-    at = 0
-    for tensor in found:
-        name = tensor.full_name if repeated else tensor.entry.name
-        place = [at, at + tensor.nbytes]
-        table[name] = {"dtype": tensor.entry.dtype, "shape": list(tensor.entry.shape), "data_offsets": place}
-        at += tensor.nbytes
-    text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
-    text += b" " * (-len(text) % 8)
-    if len(text) not in HEADER_SIZES:
-        raise KvzipError(f"{tensors.where}: the header would have {len(text)} bytes, too many; take fewer tensors")
-    return len(text).to_bytes(8, "little") + text
+    file = next(file.header for file in tensors.files if file.member in origins)
+    metadata = file.metadata if len(origins) == 1 and file is not None else None
+    named = ((tensor.full_name if repeated else tensor.entry.name, tensor) for tensor in found)
+    header = header_bytes(((name, t.entry.dtype, t.entry.shape, t.nbytes) for name, t in named), metadata)
+    length = len(header) - LENGTH_BYTES
+    if length not in HEADER_SIZES:
+        raise KvzipError(f"{tensors.where}: the header would have {length} bytes, too many; take fewer tensors")
+    return header
 
 
 def write_parts(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
 
 from kvzip.dtypes import DTYPES
-from kvzip.dumps.safetensors import Header, TensorEntry
+from kvzip.dumps.safetensors import Header, TensorEntry, dump_bytes
 from kvzip.layouts.registry import TensorLayout, recognise
 
 LEAST_OPAQUE = 1 << 16  # bytes of what no layout knows that are taken from each tensor or file
@@ -76,7 +75,7 @@ def kept_bytes(file: File, cut: Cut) -> int:
 def cut_dump(source: Any, file: File, cut: Cut, layout: str | None) -> bytes:
     """The sample of a dump whose data comes next."""
     assert file.header is not None
-    blobs: list[tuple[TensorEntry, bytes]] = []
+    blobs: list[tuple[str, str, tuple[int, ...], bytes]] = []
     at = 0
     for entry in file.header.entries:
         if entry.start < at:
@@ -88,9 +87,9 @@ def cut_dump(source: Any, file: File, cut: Cut, layout: str | None) -> bytes:
             parts.append(source.read(stop - start))
             at = entry.start + stop
         if runs or entry.start == entry.stop:
-            blobs.append((replace(entry, shape=shape), b"".join(parts)))
+            blobs.append((entry.name, entry.dtype, shape, b"".join(parts)))
     _skip(source, file.header.data_size - at)
-    return dump_of(blobs, file.header.metadata or {})
+    return dump_bytes(blobs, file.header.metadata)
 
 
 def _runs(
@@ -167,21 +166,3 @@ def _skip(source: Any, count: int) -> None:
         return
     while count:
         count -= len(source.read(min(count, 1 << 22)))
-
-
-def dump_of(blobs: Iterable[tuple[TensorEntry, bytes]], metadata: Any) -> bytes:
-    """A safetensors dump of tensors, one after the other."""
-    table: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
-    at, parts = 0, []
-    for entry, blob in blobs:
-        table[entry.name] = {"dtype": entry.dtype, "shape": entry.shape, "data_offsets": [at, at + len(blob)]}
-        at += len(blob)
-        parts.append(blob)
-    text = json.dumps(table).encode()
-    text += b" " * (-len(text) % 8)
-    return b"".join((len(text).to_bytes(8, "little"), text, *parts))
-
-
-def size_of(found: TensorLayout, label: str) -> int:
-    """The size of an axis, 0 if there is none."""
-    return next((axis.size for axis in found.axes if axis.label == label), 0)

@@ -14,7 +14,7 @@ from math import prod
 
 from kvzip.dumps.safetensors import read_header
 from kvzip.layouts.registry import TensorLayout, recognise
-from kvzip.tuning.cut import LEAST_OPAQUE, Cut, File, cut_dump, kept_bytes, size_of
+from kvzip.tuning.cut import LEAST_OPAQUE, Cut, File, cut_dump, kept_bytes
 from kvzip.tuning.data import Data, in_memory
 
 MOST_TOKENS, FEWEST_TOKENS = 2048, 1024
@@ -45,7 +45,7 @@ def sampled(data: Data, wanted: Wanted, layout: str | None = None) -> Sample:
     """A sample of one dump or directory; the whole if that is no larger."""
     files = list(_described(data, layout))
     layers = sorted({layer for file in files for found in file.layouts.values() for layer in layers_of(found)})
-    most = max((size_of(found, "token") for file in files for found in file.layouts.values()), default=0)
+    most = max((found.size("token") for file in files for found in file.layouts.values()), default=0)
     if data.nbytes <= wanted.nbytes:
         return Sample(data, sum(map(_values, files)), len(layers), most, True)
     cut = _fitting(files, layers, most, wanted, data.nbytes)
@@ -59,7 +59,7 @@ def sampled(data: Data, wanted: Wanted, layout: str | None = None) -> Sample:
 def layers_of(found: TensorLayout) -> Sequence[int]:
     """The layers that a tensor holds; none if its layout does not tell."""
     if any(axis.label == "layer" for axis in found.axes):
-        return range(size_of(found, "layer"))
+        return range(found.size("layer"))
     return () if found.layer is None else (found.layer,)
 
 
