@@ -45,7 +45,7 @@ def cat(
     Options.make(threads=threads)
     choice = Wanted.of(*wanted)
     voice = Voice(settings.quiet, settings.verbose)
-    where = settings.output or "-"
+    where = "-" if settings.output is None else settings.output
     known = None if prior is None else read_prior(prior)
     inputs = [given for given in (name, draft) if given is not None and given != "-"]
     with (

@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from kvzip.pipeline.stats import Stats
-
-
-@dataclass
-class Kind:
-    """Values of a kind, and the bits that they were and are."""
-
-    values: int = 0
-    source_bits: int = 0
-    bits: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """Stable keys for pipelines."""
-        return {
-            "values": self.values,
-            "bits_per_value": self.bits / max(1, self.values),
-            "ratio": self.source_bits / max(1.0, self.bits),
-        }
+from kvzip.pipeline.stats import Stats
+from kvzip.pipeline.stats import Totals as Sums
 
 
 @dataclass
 class Totals:
-    """Sizes in bytes of all files, and values by kind."""
+    """Sizes in bytes of all files, and sums by kind."""
 
     files: int = 0
     source_bytes: int = 0
     container_bytes: int = 0
-    kinds: dict[str, Kind] = field(default_factory=dict)
+    kinds: dict[str, Sums] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
@@ -46,10 +29,8 @@ class Totals:
         self.source_bytes += stats.source_bytes
         self.container_bytes += stats.container_bytes
         for name, found in stats.kinds.items():
-            kind = self.kinds.setdefault(name or "opaque", Kind())
-            kind.values += found.values
-            kind.source_bits += found.source_bits
-            kind.bits += found.bits
+            kind = name or "opaque"
+            self.kinds[kind] = Sums.of([self.kinds[kind], found]) if kind in self.kinds else found
 
     def to_json(self) -> dict[str, Any]:
         """Stable keys for pipelines."""
@@ -58,5 +39,8 @@ class Totals:
             "source_bytes": self.source_bytes,
             "container_bytes": self.container_bytes,
             "ratio": self.ratio,
-            "kinds": {name: kind.to_json() for name, kind in sorted(self.kinds.items())},
+            "kinds": {
+                name: {"values": kind.values, "bits_per_value": kind.bits_per_value, "ratio": kind.ratio}
+                for name, kind in sorted(self.kinds.items())
+            },
         }

@@ -69,14 +69,13 @@ def tune(inputs: Sequence[str] | None, wanted: dict[str, Any], wishes: Wishes) -
 
 
 def _target(wishes: Wishes, names: Sequence[str]) -> AbstractContextManager[Any]:
-    from kvzip.files import FileTarget, StreamTarget
+    from kvzip.files import target_of
 
     if wishes.output is None:
         return nullcontext()
     inputs = [name for name in names if name != "-"]
-    if wishes.output == "-":
-        return StreamTarget(force=True, inputs=inputs)  # text does no harm to a terminal
-    return FileTarget(wishes.output, force=wishes.force, inputs=inputs)
+    harmless = wishes.output == "-"  # text does no harm to a terminal
+    return target_of(wishes.output, force=wishes.force or harmless, inputs=inputs)
 
 
 class _Running:

@@ -78,8 +78,8 @@ class Totals:
         return self.source_bits / max(1.0, self.bits)
 
     @classmethod
-    def of(cls, streams: Iterable[StreamStats]) -> Totals:
-        """Add streams up; entropies and spending are averaged over their values."""
+    def of(cls, streams: Iterable[StreamStats | Totals]) -> Totals:
+        """Add streams up, or totals of some; entropies and spending are averaged over their values."""
         out = cls()
         for stream in streams:
             out.values += stream.values

@@ -15,6 +15,5 @@ def show_totals(totals: Totals) -> None:
     page.line(f"{totals.files} files, {sizes}, {totals.ratio:.4f}x")
     table = Columns("<kind", "values", "bits/value", "ratio", gap=1)
     for name, kind in sorted(totals.kinds.items()):
-        row = kind.to_json()
-        table.row(name, compact(kind.values), f"{row['bits_per_value']:.4f}", f"{row['ratio']:.4f}")
+        table.row(name, compact(kind.values), f"{kind.bits_per_value:.4f}", f"{kind.ratio:.4f}")
     page.table(table)
