@@ -260,7 +260,7 @@ class Drafted(Prediction):
             self._ordered(part).reshape(-1), stop - start, seen, np.zeros(0, np.uint8), self.measure,
             self._numbers(start, stop, near),
         )  # fmt: skip
-        self._chart(side.model, np.arange(start, stop), self.halved)
+        self._chart(side.model, np.arange(start, stop))
         return [head, put_run(coded), coded.states.data, coded.words.data, coded.literals.data]
 
     def _decode_side(self, cursor: Cursor, top: NDArray[Any], start: int, stop: int, near: bool) -> None:
@@ -276,7 +276,7 @@ class Drafted(Prediction):
             coded, coded.literals.dtype, stop - start, seen, cursor.where, self.measure,
             self._numbers(start, stop, near),
         )  # fmt: skip
-        self._chart(side.model, np.arange(start, stop), self.halved)
+        self._chart(side.model, np.arange(start, stop))
         if rode.any():
             raise cursor.damaged("carries bytes that belong nowhere")
         rows = flat.reshape(streams, stop - start, channels)

@@ -96,7 +96,7 @@ class Predicted(Prediction):
         lanes = 2 << rans.lanes_log2(chosen.size >> 1)
         carried = raw[len(raw) - lanes :] if len(raw) >= lanes else raw[:0]
         coded = self.model.encode(chosen.reshape(-1), chosen.shape[1], seen, carried, self.measure)
-        self._chart(self.model, np.arange(rows.shape[1]) if kept is None else np.flatnonzero(kept), self.halved)
+        self._chart(self.model, np.arange(rows.shape[1]) if kept is None else np.flatnonzero(kept))
         self.token += tokens
         out += put_run(coded)
         left = raw[: len(raw) - len(carried)]
@@ -123,7 +123,7 @@ class Predicted(Prediction):
         coded = take_run(cursor, self.grid, size)
         width = coded.literals.dtype
         flat, rode = self.model.decode(coded, width, rows, seen, cursor.where, self.measure)
-        self._chart(self.model, np.arange(count) if kept is None else np.flatnonzero(kept), self.halved)
+        self._chart(self.model, np.arange(count) if kept is None else np.flatnonzero(kept))
         top = self._recalled(self._disordered(flat.reshape(streams, rows, channels)), kept, count)
         values = np.zeros(shape, np.dtype(f"<u{self.extent.itemsize}"))
         values[:, :count] = top

@@ -111,8 +111,8 @@ class Prediction:
         if tokens and (len(self.tokens[tokens - 1].slot) != self.extent.tokens or self.token):
             raise cursor.damaged("names the tokens of another dump")
 
-    def _chart(self, model: ResidualModel, tokens: NDArray[np.int64], halves: bool) -> None:
-        """Note what a model's last run took, which were these ``tokens`` of the block; with ``halves`` of 16 bits."""
+    def _chart(self, model: ResidualModel, tokens: NDArray[np.int64]) -> None:
+        """Note what a model's last run took, which were these ``tokens`` of the block, with the halves of F32."""
         if not self.measure:
             return
         streams, _, channels = model.costs.shape
@@ -120,15 +120,11 @@ class Prediction:
             self.courses = Courses(streams, self.extent.tokens, channels)
         self.courses.token = self.token
         for stream, (costs, events) in enumerate(zip(model.costs, model.events, strict=True)):
-            bits = costs
+            bits = costs + np.uint16((16 << 8) * self.halved)
             if self.order is not None:
-                bits = np.empty_like(costs)
-                bits[:, self.order] = costs
+                bits[:, self.order] = bits.copy()
             self.courses.add(stream, tokens, bits, 1 / 256)
             self.courses.happen(stream, tokens, events)
-        if halves:
-            for stream in range(streams):
-                self.courses.add(stream, tokens, np.full((len(tokens), channels), 16))
 
     def _report_model(self, model: ResidualModel, tally: Tally) -> None:
         """Add what a model did; the windows' counters go with the first stream, since streams share them."""

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from kvzip.cli.existing import is_done, may_replace
@@ -153,9 +154,11 @@ class _Batch:
     ) -> None:
         self.settings, self.verb, self.work, self.sources = settings, verb, work, sources
         self.voice, self.threads, self.beside = voice, threads, beside
+        self.lock = Lock()
         self.done: list[Done] = []
         self.waiting: deque[tuple[Job, Future[Done], _Held]] = deque()
-        self.seen: list[tuple[int, int]] = []  # bytes of the dump and packed, by job
+        self.warm = False  # whether a job was done
+        self.told = [0, 0]  # bytes of the dumps and packed, of all jobs
         self.show: Progress | None = None
 
     def run(self, jobs: list[Job]) -> list[Done]:
@@ -164,15 +167,14 @@ class _Batch:
             self._single(jobs[0])
             return self.done
         sizes = [_size(job) for job in jobs]
-        self.seen = [(0, 0)] * len(jobs)
         with ExitStack() as open_things:
             pool = ThreadPoolExecutor(self.threads)
             open_things.callback(pool.shutdown, wait=True, cancel_futures=True)
             totals = (sum(sizes), None) if self.verb == "compress" else (None, sum(sizes))
             name = partial(self._standing, len(jobs))
             self.show = open_things.enter_context(self.voice.progress(name, *totals))
-            for number, (job, size) in enumerate(zip(jobs, sizes, strict=True)):
-                held = _Held(self.voice, self._tell(number) if self.show else None)
+            for job, size in zip(jobs, sizes, strict=True):
+                held = _Held(self.voice, self._tell(self.show) if self.show else None)
                 if not self._fits_beside(job, size):
                     self._settle(0)
                     self._keep(job, partial(self._do, job, held, self.threads), held)
@@ -186,7 +188,7 @@ class _Batch:
         """Whether a job may be done beside others; those with a draft share its file, and go one by one."""
         if self.threads == 1 or not self.beside or job.directory:
             return False
-        if not any(not one.error and not one.skipped for one in self.done):
+        if not self.warm:
             return False  # the first one may compile kernels, which Ctrl-C ends only on the main thread
         return size <= SMALL and "-" not in (job.source, job.target)
 
@@ -216,7 +218,9 @@ class _Batch:
 
     def _keep(self, job: Job, result: Callable[[], Done], held: _Held) -> None:
         try:
-            self.done.append(result())
+            done = result()
+            self.done.append(done)
+            self.warm = self.warm or not done.skipped
             held.release()
         except BrokenPipeError:
             raise  # whoever read our output has left: no failure of this input
@@ -230,13 +234,16 @@ class _Batch:
         self.voice.error(text)
         self.done.append(Done(job, error=text))
 
-    def _tell(self, number: int) -> Progress:
+    def _tell(self, show: Progress) -> Progress:
         """What a job tells how far it is."""
+        before = [0, 0]
 
-        def tell(done: int, packed: int) -> None:
-            self.seen[number] = done, packed
-            if self.show:
-                self.show(sum(a for a, _ in self.seen), sum(b for _, b in self.seen))
+        def tell(*now: int) -> None:
+            with self.lock:
+                for at, count in enumerate(now):
+                    self.told[at] += count - before[at]
+                    before[at] = count
+                show(*self.told)
 
         return tell
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json as json_module
 import math
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from kvzip.bench.rounds import Comparison, Unit, compare
 from kvzip.cli.options import levels_of
 from kvzip.cli.verbatim import real
 from kvzip.cli.voice import Voice
-from kvzip.errors import KvzipError, OptionError
+from kvzip.errors import KvzipError, OptionError, meant
 from kvzip.files.faults import shown
 from kvzip.pipeline.options import Options
 from kvzip.pipeline.schedule import available_threads
@@ -58,8 +57,7 @@ def _named(text: str) -> list[str]:
     for part in text.split(","):
         names = [name for name in every if part in (name, name.partition("-")[0])]
         if not names:
-            near = difflib.get_close_matches(part, every, 1)
-            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(every)}, all, none"
+            hint = meant(part, every, f"choose from {', '.join(every)}, all, none")
             raise OptionError(f"--peers {text}: no codec {part!a} is known; {hint}")
         found += names
     return list(dict.fromkeys(found))

@@ -6,14 +6,12 @@ damaged or is still being written has nothing in it.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from kvzip.container import records
-from kvzip.container.records import END_MAGIC, TRAILER, RecordReader, starts_container
-from kvzip.container.structures import Index, Member, Start
+from kvzip.container.indexed import held_by
+from kvzip.container.records import starts_container
 from kvzip.dumps.safetensors import Header, parse_header, read_header
 from kvzip.errors import KvzipError
 from kvzip.files import FileSource, members
@@ -72,16 +70,7 @@ def _of_file(path: Path) -> Iterator[tuple[Header, str]]:
 
 
 def _of_container(source: FileSource) -> Iterator[tuple[Header, str]]:
-    file, where = source.file, source.name
-    start = Start.from_bytes(RecordReader(file, where).next().payload, where)
-    file.seek(-TRAILER, os.SEEK_END)
-    trailer = file.read(TRAILER)
-    if trailer[8:] != END_MAGIC:
-        return
-    record = RecordReader.at(file, where, int.from_bytes(trailer[:8], "little")).next()
-    if record.type != records.INDEX:
-        return
-    for offset, _ in Index.from_bytes(record.payload, where, start.version).members:
-        member = Member.from_bytes(RecordReader.at(file, where, offset).next().payload, where)
+    where = source.name
+    for member in held_by(source.file, where)[1]:
         if member.header:
             yield parse_header(member.header, where), member.name or where.removesuffix(".kvz")

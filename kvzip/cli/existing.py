@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kvzip.container import records
-from kvzip.container.records import END_MAGIC, MAGIC, TRAILER, RecordReader, starts_container
-from kvzip.container.structures import DIRECTORY, Index, Member, Start
+from kvzip.container.indexed import held_by
+from kvzip.container.records import MAGIC, starts_container
+from kvzip.container.structures import DIRECTORY
 from kvzip.errors import KvzipError
 from kvzip.files import FileSource, Job, members
 
@@ -61,24 +61,13 @@ def _is_restored(container: Path, target: Path) -> bool:
 
 
 def _held_by(container: Path) -> dict[str, int] | None:
-    """Sizes of the files that a container holds, by name ("" for the only one); None if it is not whole."""
+    """Sizes of the files that a container holds, by name ("" for the only one); None if it is none.
+
+    ContainerError if it is not whole.
+    """
     with FileSource(container) as source:
         file = source.file
         if not starts_container(file) or not source.size:
             return None
-        where = os.fspath(container)
-        start = Start.from_bytes(RecordReader(file, where).next().payload, where)
-        file.seek(max(0, source.size - TRAILER))
-        trailer = file.read(TRAILER)
-        at = int.from_bytes(trailer[:8], "little")
-        if trailer[8:] != END_MAGIC or at >= source.size:
-            return None
-        record = RecordReader.at(file, where, at).next()
-        if record.type != records.INDEX:
-            return None
-        index = Index.from_bytes(record.payload, where, start.version)
-        held = {}
-        for offset, _ in index.members:
-            member = Member.from_bytes(RecordReader.at(file, where, offset).next().payload, where)
-            held[member.name] = member.size
-        return held if start.source == DIRECTORY else {"": next(iter(held.values()))}
+        start, held = held_by(file, os.fspath(container))
+        return {member.name if start.source == DIRECTORY else "": member.size for member in held}

@@ -8,11 +8,14 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import shutil
 import stat
 import sys
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from kvzip.errors import DumpError, OptionError, nearest
 from kvzip.files.faults import reading, shown
@@ -21,6 +24,7 @@ from kvzip.files.placement import is_temporary
 
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
 _NAMES_COMPARED = 10_000
+_STEP = 1 << 22  # bytes that are copied at once
 _SUFFIXES = (".safetensors", ".kvz", ".safetensors.kvz")  # left out by those who type fast
 
 
@@ -85,6 +89,14 @@ class FileSource:
         else:
             return
         raise DumpError(f"changed while it was read: {self.name}: {problem}; try again once its writer is done")
+
+
+def kept(stream: Any, held: ExitStack) -> BinaryIO:
+    """A copy of what can be read only once, at its start: a file without a name, which ``held`` closes."""
+    copy = held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+    shutil.copyfileobj(stream, copy, _STEP)
+    copy.seek(0)
+    return cast(BinaryIO, copy)
 
 
 def missing(path: Path) -> DumpError:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvzip.container import records
-from kvzip.container.records import END_MAGIC, TRAILER, Record, RecordReader
+from kvzip.container.indexed import read_index, read_members
+from kvzip.container.records import Record, RecordReader
 from kvzip.container.shared import Shared
 from kvzip.container.structures import Index, Member
 from kvzip.container.unit import Unit
@@ -95,7 +96,7 @@ class Reader:
         self.start, self.draft = opening.start, opening.shared.drafts
         self.prior = prior if opening.shared.prior is prior else None  # else it is in the container
         self.index = self._read_index()
-        self.members = [self._read_member(offset) for offset, _ in self.index.members]
+        self.members = read_members(self.file, self.where, self.index)
         self.headers = [self._header(member) for member in self.members]
         self._known: Shared | None = None
         self._units: dict[int, UnitDecoder] = {}
@@ -253,23 +254,7 @@ class Reader:
     def _read_index(self) -> Index:
         if not self.file.seekable():
             raise KvzipError(f"{self.where}: random access needs a file, not a pipe; decompress it instead")
-        size = self.file.seek(0, 2)
-        self.file.seek(max(0, size - TRAILER))
-        trailer = self.file.read(TRAILER)
-        at = int.from_bytes(trailer[:8], "little")
-        if trailer[8:] != END_MAGIC or at >= size:
-            raise ContainerError(f"{self.where}: has no index at its end; it was cut short, get a whole copy")
-        record = RecordReader.at(self.file, self.where, at).next()
-        if record.type != records.INDEX:
-            raise ContainerError(f"{self.where}: the trailer points to no index; the container is damaged")
-        return Index.from_bytes(record.payload, self.where, self.start.version)
-
-    def _read_member(self, offset: int) -> Member:
-        reader = RecordReader.at(self.file, self.where, offset)
-        record = reader.next()
-        if record.type != records.MEMBER:
-            raise reader.damaged(offset, "should be a file's")
-        return Member.from_bytes(record.payload, self.where)
+        return read_index(self.file, self.where, self.start.version)
 
     def _header(self, member: Member) -> Header | None:
         return parse_header(member.header, self.where) if member.header else None

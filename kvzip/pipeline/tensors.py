@@ -6,14 +6,12 @@ Nothing is read but headers until a tensor is asked for. What comes through a pi
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +21,7 @@ from kvzip.dtypes import DTYPES
 from kvzip.dumps.safetensors import Header, TensorEntry, read_header
 from kvzip.errors import DumpError
 from kvzip.files import FileSource, members
+from kvzip.files.source import kept
 from kvzip.layouts.registry import recognise
 from kvzip.pipeline.draft import Draft
 from kvzip.pipeline.reader import Reader
@@ -112,7 +111,7 @@ def open_tensors(
         source = opened.enter_context(FileSource(path))
         file: Any = source.file
         if source.size is None:
-            file = opened.enter_context(_kept(source.file))
+            file = kept(source.file, opened)
         if starts_container(file):
             reader = Reader(file, source.name, threads, owned=False, prior=prior, draft=draft)
             return Tensors(source.name, list(_of_container(reader)), opened)
@@ -120,16 +119,6 @@ def open_tensors(
     except BaseException:
         opened.close()
         raise
-
-
-def _kept(stream: BinaryIO) -> Any:
-    """A pipe's bytes in a file without a name."""
-    with ExitStack() as opened:
-        file = opened.enter_context(tempfile.TemporaryFile())
-        shutil.copyfileobj(stream, file, 1 << 20)
-        file.seek(0)
-        opened.pop_all()
-    return file
 
 
 def _file(source: FileSource, file: Any, member: str, layout: str | None) -> File:

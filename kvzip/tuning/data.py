@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from kvzip.container.records import starts_container
 from kvzip.errors import DumpError
 from kvzip.files import FileSource, members
 from kvzip.files.faults import shown
+from kvzip.files.source import kept
 from kvzip.pipeline.source import MemberInput
 
 Inputs = Iterable[AbstractContextManager[MemberInput]]
@@ -93,13 +92,12 @@ def _folder(folder: Path) -> Data:
 
 def _kept(file: BinaryIO, where: str, held: ExitStack) -> Data:
     """A copy of what can be read only once."""
-    copy = held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-    shutil.copyfileobj(file, copy, STEP)
-    size = copy.tell()
+    copy = kept(file, held)
+    size = copy.seek(0, 2)
 
     def inputs() -> Inputs:
         copy.seek(0)
-        yield nullcontext(MemberInput(cast(BinaryIO, copy), where, size=size))
+        yield nullcontext(MemberInput(copy, where, size=size))
 
     return Data(where, False, size, inputs)
 

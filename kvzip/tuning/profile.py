@@ -16,10 +16,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
-from kvzip.errors import DumpError, OptionError
+from kvzip.errors import DumpError, OptionError, meant
 from kvzip.files import FileSource
 from kvzip.files.faults import shown
 
@@ -97,8 +96,7 @@ def _checked(name: str, value: object, where: str) -> Any:
 
 
 def _nearest(name: str, known: tuple[str, ...]) -> str:
-    near = get_close_matches(name.replace("_", "-"), known, 1)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    return meant(name.replace("_", "-"), known, f"known are {', '.join(known)}")
 
 
 def profile_text(options: Mapping[str, Any], measured: Mapping[str, Value], comments: list[str]) -> str:
