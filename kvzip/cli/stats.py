@@ -53,7 +53,8 @@ def stats(
             failed = True
             voice.error(f"it holds no file: {shown(name)}; name a dump or a folder of dumps")
             continue
-        rows.append(found.to_json())
+        if json:
+            rows.append(found.to_json())
         if picture:
             picture.add(found)
         if not json:
