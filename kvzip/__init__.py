@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from kvzip.api import compress, decompress, stats, train_prior
     from kvzip.api import open_container as open
     from kvzip.api_parts import diff, extract
+    from kvzip.api_salvage import salvage
     from kvzip.pipeline.difference import Difference
+    from kvzip.pipeline.losses import Losses
     from kvzip.pipeline.reader import Layer, Reader, Tensor
     from kvzip.pipeline.report import Report
     from kvzip.pipeline.stats import Stats
@@ -48,6 +50,7 @@ __all__ = [
     "DumpError",
     "KvzipError",
     "Layer",
+    "Losses",
     "OptionError",
     "PriorError",
     "Reader",
@@ -64,6 +67,7 @@ __all__ = [
     "extract",
     "open",
     "read_profile",
+    "salvage",
     "stats",
     "train_prior",
     "tune",
@@ -75,6 +79,8 @@ _HOMES = {
     "diff": ("kvzip.api_parts", "diff"),
     "extract": ("kvzip.api_parts", "extract"),
     "Difference": ("kvzip.pipeline.difference", "Difference"),
+    "salvage": ("kvzip.api_salvage", "salvage"),
+    "Losses": ("kvzip.pipeline.losses", "Losses"),
     "open": ("kvzip.api", "open_container"),
     "stats": ("kvzip.api", "stats"),
     "train_prior": ("kvzip.api", "train_prior"),

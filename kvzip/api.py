@@ -186,7 +186,7 @@ def decompress(
     damaged; nothing is then left at a target path.
     """
     known = None if prior is None else read_prior(prior)
-    with _container(source) as (file, where), opened_draft(draft, threads, known) as drafts:
+    with container_input(source) as (file, where), opened_draft(draft, threads, known) as drafts:
         opening = Opening.of(file, where, known, drafts)
         if isinstance(target, str | os.PathLike):
             inputs = [given for given in (source, draft) if isinstance(given, str | os.PathLike)]
@@ -260,7 +260,8 @@ def into(out: Any) -> Any:
 
 
 @contextmanager
-def _container(source: Source) -> Iterator[tuple[BinaryIO, str]]:
+def container_input(source: Source) -> Iterator[tuple[BinaryIO, str]]:
+    """A container wherever it is, and what to call it."""
     if isinstance(source, str | os.PathLike):
         with FileSource(source) as opened:
             yield opened.file, opened.name

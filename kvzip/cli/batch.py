@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -55,6 +55,7 @@ class Done:
     seconds: float = 0.0
     skipped: str = ""
     error: str = ""
+    lost: list[Any] = field(default_factory=list)  # ``pipeline.losses.Damage``, of a container that was salvaged
 
     def to_json(self) -> dict[str, Any]:
         """Stable keys for pipelines."""
@@ -66,6 +67,7 @@ class Done:
             "seconds": round(self.seconds, 6),
             "skipped": self.skipped or None,
             "error": self.error or None,
+            "lost": [damage.to_json() for damage in self.lost],
         }
 
 

@@ -9,9 +9,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from kvzip.cli.salvage import damage_of
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import Voice
-from kvzip.errors import DumpError, KvzipError
+from kvzip.errors import ContainerError, DumpError, KvzipError, UnsupportedError
 from kvzip.files import FileSource
 from kvzip.files.faults import shown
 
@@ -43,14 +44,15 @@ def _test(inputs: Sequence[str], threads: int, needs: tuple[Any, Any], voice: Vo
         began = time.perf_counter()
         try:
             container, source = check_container(name, threads, needs, voice)
-            rows.append(_row(name, container, source, None))
+            rows.append(_row(name, container, source, None, []))
             rate = human(source / max(1e-9, time.perf_counter() - began))
             voice.say(f"{shown(name)}: ok, {human(container)} hold {human(source)}, {rate}/s", detail=True)
         except KvzipError as error:
             if error.exit_code == 2:
                 raise
-            rows.append(_row(name, None, None, str(error)))
             voice.error(str(error))
+            known = isinstance(error, ContainerError | UnsupportedError)
+            rows.append(_row(name, None, None, str(error), damage_of(name, threads, needs, voice) if known else []))
     if json:
         print(json_module.dumps({"command": "test", "files": rows}))
     elif all(row["ok"] for row in rows):
@@ -59,13 +61,14 @@ def _test(inputs: Sequence[str], threads: int, needs: tuple[Any, Any], voice: Vo
         raise SystemExit(1)
 
 
-def _row(name: str, container: int | None, source: int | None, error: str | None) -> dict[str, Any]:
+def _row(name: str, container: int | None, source: int | None, error: str | None, lost: list[Any]) -> dict[str, Any]:
     return {
         "file": name,
         "ok": error is None,
         "container_bytes": container,
         "source_bytes": source,
         "error": error,
+        "lost": [damage.to_json() for damage in lost],
     }
 
 

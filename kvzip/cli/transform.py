@@ -46,20 +46,25 @@ def decompress(
     threads: int,
     prior: str | None = None,
     draft: str | None = None,
+    salvage: bool = False,
 ) -> None:
-    """Restore every input; raises SystemExit(1) at the end if some failed."""
+    """Restore every input, or what is left of it; raises SystemExit(1) at the end if some failed."""
     from kvzip.api import opened_draft
+    from kvzip.cli.salvage import salvage_one
     from kvzip.pipeline.options import Options
     from kvzip.pipeline.prior_file import read_prior
 
     Options.make(threads=threads)
+    if salvage and settings.remove:
+        raise OptionError("--salvage and --rm exclude each other: a damaged container may still be of use")
+    one = salvage_one if salvage else _decompress_one
     known = None if prior is None else read_prior(prior)
     with opened_draft(draft, threads, known) as drafts:
         run(
             inputs,
             settings,
             "decompress",
-            lambda job, voice, sources, few, force: _decompress_one(
+            lambda job, voice, sources, few, force: one(
                 job, replace(settings, force=force), few, (known, drafts), voice, sources
             ),
             threads,
