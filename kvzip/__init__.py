@@ -8,6 +8,7 @@
     kvzip.stats("prompt.safetensors")
     kvzip.extract("prompt.safetensors.kvz", "first.safetensors", layers=["0-3"])
     kvzip.diff("prompt.safetensors", "copy.safetensors")
+    kvzip.pack(["turn1.safetensors", "turn2.safetensors"], "chat.kva")
 
 Everything below loads on first use, so that importing the package costs nothing.
 """
@@ -32,6 +33,7 @@ from kvzip.version import __version__
 if TYPE_CHECKING:
     from kvzip.api import compress, decompress, stats, train_prior
     from kvzip.api import open_container as open
+    from kvzip.api_archive import pack, unpack
     from kvzip.api_parts import diff, extract
     from kvzip.api_salvage import salvage
     from kvzip.pipeline.difference import Difference
@@ -66,11 +68,13 @@ __all__ = [
     "diff",
     "extract",
     "open",
+    "pack",
     "read_profile",
     "salvage",
     "stats",
     "train_prior",
     "tune",
+    "unpack",
 ]
 
 _HOMES = {
@@ -81,6 +85,8 @@ _HOMES = {
     "Difference": ("kvzip.pipeline.difference", "Difference"),
     "salvage": ("kvzip.api_salvage", "salvage"),
     "Losses": ("kvzip.pipeline.losses", "Losses"),
+    "pack": ("kvzip.api_archive", "pack"),
+    "unpack": ("kvzip.api_archive", "unpack"),
     "open": ("kvzip.api", "open_container"),
     "stats": ("kvzip.api", "stats"),
     "train_prior": ("kvzip.api", "train_prior"),

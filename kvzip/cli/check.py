@@ -5,16 +5,18 @@ from __future__ import annotations
 import json as json_module
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
 from kvzip.cli.salvage import damage_of
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import Voice
+from kvzip.container.records import starts_archive
 from kvzip.errors import ContainerError, DumpError, KvzipError, UnsupportedError
 from kvzip.files import FileSource
 from kvzip.files.faults import shown
+from kvzip.files.source import kept
 
 
 def test(
@@ -72,6 +74,19 @@ def _row(name: str, container: int | None, source: int | None, error: str | None
     }
 
 
+def _check_archive(source: FileSource, threads: int, voice: Voice | None) -> tuple[int, int]:
+    """Restore everything in an archive to nowhere."""
+    from kvzip.archive.unpack import Archive
+
+    with ExitStack() as opened:
+        file = source.file if source.file.seekable() else kept(source.file, opened)
+        archive = Archive(file, source.name)
+        total = sum(entry.size for entry in archive.entries)
+        with voice.progress(source.name, total) if voice else nullcontext(None) as progress:
+            archive.restore(archive.numbers(()), lambda entry: nullcontext(), threads, progress)
+        return file.seek(0, 2), total
+
+
 def check_container(
     name: str | Path, threads: int, needs: tuple[Any, Any] = (None, None), voice: Voice | None = None
 ) -> tuple[int, int]:
@@ -83,6 +98,8 @@ def check_container(
     if name != "-" and Path(name).is_dir():
         raise DumpError(f"it is a folder: {shown(name)}; name the containers in it")
     with FileSource(name) as source:
+        if starts_archive(source.file):
+            return _check_archive(source, threads, voice)
         opening = Opening.of(source.file, source.name, *needs)
         if voice:
             voice.announce_compilation("decompress")

@@ -8,6 +8,7 @@ from typing import Any
 
 from kvzip.cli.batch import Done, Settings, line
 from kvzip.cli.voice import Voice
+from kvzip.container.records import starts_archive
 from kvzip.errors import KvzipError, OptionError
 from kvzip.files import FileSource, Job, StreamTarget
 
@@ -59,7 +60,7 @@ def damage_of(name: str, threads: int, needs: tuple[Any, Any], voice: Voice) -> 
     if name == "-":
         return []
     with suppress(KvzipError), FileSource(name) as source:
-        if not source.file.seekable():
+        if not source.file.seekable() or starts_archive(source.file):
             return []
         _, losses = salvage_members(source.file, source.name, into(None), threads, prior=needs[0], draft=needs[1])
         tell(losses, source.name, voice)
