@@ -1,4 +1,4 @@
-"""What an archive is worth: `python benchmarks/archives.py NAME=DUMP,DUMP,... [--write]`, a row for each set of dumps.
+"""What an archive is worth: `python benchmarks/archives.py NAME=DUMP,DUMP... [--write]`, a row for each set of dumps.
 
 Every archive is restored and compared. With --write the table goes into docs/archives.md.
 """
