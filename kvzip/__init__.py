@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kvzip.api import compress, decompress, stats, train_prior
     from kvzip.api import open_container as open
     from kvzip.api_archive import pack, unpack
+    from kvzip.api_buffers import bound, compress_into, decompress_into, decompressed_size
     from kvzip.api_parts import diff, extract
     from kvzip.api_salvage import salvage
     from kvzip.pipeline.difference import Difference
@@ -63,8 +64,12 @@ __all__ = [
     "Tuning",
     "UnsupportedError",
     "__version__",
+    "bound",
     "compress",
+    "compress_into",
     "decompress",
+    "decompress_into",
+    "decompressed_size",
     "diff",
     "extract",
     "open",
@@ -80,6 +85,10 @@ __all__ = [
 _HOMES = {
     "compress": ("kvzip.api", "compress"),
     "decompress": ("kvzip.api", "decompress"),
+    "bound": ("kvzip.api_buffers", "bound"),
+    "compress_into": ("kvzip.api_buffers", "compress_into"),
+    "decompress_into": ("kvzip.api_buffers", "decompress_into"),
+    "decompressed_size": ("kvzip.api_buffers", "decompressed_size"),
     "diff": ("kvzip.api_parts", "diff"),
     "extract": ("kvzip.api_parts", "extract"),
     "Difference": ("kvzip.pipeline.difference", "Difference"),

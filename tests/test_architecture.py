@@ -18,7 +18,7 @@ LAYERS = [
     {"__init__", "__main__"},
     {"cli"},
     {"bench", "pictures", "tuning"},
-    {"api_parts", "api_salvage", "api_archive"},
+    {"api_parts", "api_salvage", "api_archive", "api_buffers"},
     {"archive"},
     {"api"},
     {"pipeline"},
