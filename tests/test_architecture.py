@@ -17,7 +17,7 @@ MODULES = {
 LAYERS = [
     {"__init__", "__main__"},
     {"cli"},
-    {"bench", "pictures", "tuning"},
+    {"bench", "integrations", "pictures", "tuning"},
     {"api_parts", "api_salvage", "api_archive", "api_buffers"},
     {"archive"},
     {"api"},
