@@ -29,11 +29,15 @@ def main(arguments: list[str] | None = None) -> None:
 def _guarded(arguments: list[str]) -> int:
     """Run a command; turn whatever ends it into an exit code and at most one line."""
     from kvzip.errors import KvzipError
+    from kvzip.files import unfinished
     from kvzip.files.signals import Interrupted, interruptible
 
     try:
         with interruptible():
-            return _run(arguments)
+            try:
+                return _run(arguments)
+            finally:
+                unfinished.discard_all()  # where a signal came in the middle of a clean-up
     except BrokenPipeError:
         return _abandon_output()
     except KvzipError as error:

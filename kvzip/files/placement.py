@@ -30,6 +30,8 @@ _NAME_LIMIT = 143
 _NOT_OFFERED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NO_LINKS = _NOT_OFFERED | {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV}
 
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+
 
 def is_temporary(name: str) -> bool:
     """Whether ``name`` is one that ``temporary_paths`` gives."""
@@ -128,6 +130,22 @@ def publish(temporary: Path, final: Path, *, force: bool) -> None:
         os.rename(temporary, final)
     else:
         os.unlink(temporary)
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Swap what two names lead to, at one stroke; False where the system or the file system does not offer it."""
+    import ctypes  # here: only the replacement of a folder needs it
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2  # Linux
+    except (AttributeError, OSError, TypeError):
+        return False
+    if call(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _NOT_OFFERED | {errno.EPERM}:  # the latter from sandboxes that do not know the call
+        return False
+    raise OSError(code, os.strerror(code), os.fspath(second))
 
 
 def appeared(final: Path) -> TargetError:
