@@ -9,6 +9,11 @@ import kvzip
 from tests.cli.tool import dump_bytes
 from tests.faults.harness import Case, put
 
+NAMES = (
+    "compress", "compress -f", "compress --rm", "compress --rm --verify -f", "compress -6", "compress folder",
+    "compress folder --rm", "decompress", "decompress -f", "decompress --rm", "decompress -6", "decompress folder",
+    "decompress folder -f --rm",
+)  # fmt: skip
 OLD = b"an older output"
 OLD_FOLDER = {"old.safetensors": b"old", "sub/older": b"older"}
 
@@ -62,4 +67,5 @@ def cases(scratch: Path) -> dict[str, Case]:
         Case("decompress folder -f --rm", ("decompress", "-f", "--rm", "d.kvz"), boxed, "d", folder_files(),
              OLD_FOLDER, removes=True),
     ]  # fmt: skip
+    assert tuple(case.name for case in all_cases) == NAMES
     return {case.name: case for case in all_cases}
