@@ -26,6 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:  # before signals are turned into exceptions of our own, or after
         code = 130
     code = _flush(code)
+    _drop_log()
     if arguments is None:
         gc.freeze()  # what is left goes with the process: no need to look for what is unreachable
     sys.exit(code)
@@ -96,6 +97,15 @@ def _abandon_output() -> int:
     if sys.stdout is not None:  # else it was another pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return READER_LEFT
+
+
+def _drop_log() -> None:
+    """Forget what could not be said, or Python would try again at exit and leave with a code of its own."""
+    if sys.stderr is not None:
+        try:
+            sys.stderr.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _flush(code: int) -> int:
