@@ -184,8 +184,10 @@ def install(points: Points, buffer: int) -> None:
 def become(request: dict[str, Any]) -> None:
     """Be the run that is asked for; never returns."""
     code = 99
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ending)  # what comes while all is prepared is for the run
     try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in ending:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         for at, (path, flags) in enumerate(
             zip(request["streams"], (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY), strict=True)
@@ -205,13 +207,19 @@ def become(request: dict[str, Any]) -> None:
         from kvzip.cli import main
 
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
             main(request["args"])
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else 98
+        except KeyboardInterrupt:  # Python's own handler, before there is another
+            code = -signal.SIGINT
         points.save()
     except BaseException:
         traceback.print_exc()
     finally:
+        if code < 0:
+            signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
         os._exit(code)
 
 

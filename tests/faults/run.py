@@ -21,7 +21,7 @@ from tests.faults.cases import cases
 from tests.faults.harness import Case, Server
 from tests.faults.trials import Trials
 
-LIMITS = [1 << power for power in range(12, 29)] + [3 << power for power in range(12, 27)]
+LIMITS = [1 << power for power in range(12, 28)]
 """Bytes of address space that are left to a run."""
 
 
@@ -54,7 +54,7 @@ def table(trials: Trials) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="cases whose names begin so; all without")
-    parser.add_argument("--clock", type=int, default=40, help="SIGKILLs by the clock for each case (40)")
+    parser.add_argument("--clock", type=int, default=16, help="SIGKILLs by the clock for each case (16)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lines", help="write what was said, by kind, to this file as JSON")
     given = parser.parse_args()
