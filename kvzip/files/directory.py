@@ -120,12 +120,18 @@ class DirectoryTarget:
                 self._leftovers.pop()
 
     def _make_temporary(self) -> Path:
-        for temporary in placement.temporary_paths(self._final):
+        for tried, temporary in enumerate(placement.temporary_paths(self._final)):
             self._leftovers = [temporary]  # before it exists: an interrupt may come right after the call
             try:
                 temporary.mkdir()
             except FileExistsError:
                 self._leftovers = []
+                continue
+            except FileNotFoundError as error:  # another process has made the folder and taken it back
+                self._leftovers = []
+                if tried == placement.TRIES:
+                    raise target_error(error, self._where) from error
+                self._made += placement.make_parents(self._final, wanted=self._parents)
                 continue
             except OSError as error:
                 raise target_error(error, self._where) from error

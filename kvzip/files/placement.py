@@ -24,6 +24,9 @@ folders = threading.RLock()
 """Held while folders are made and something is put into them, and while those made are removed again: of two targets
 in one new folder, one that fails must not take it from under the other."""
 
+TRIES = 20
+"""How often a folder is made again that another process had made and took back before anything was put into it."""
+
 # Some file systems stop at 143 bytes, most at 255. A shorter name never hurts: it only has to be unique.
 _NAME_LIMIT = 143
 # What file systems without fsync, or without hard links, answer.
@@ -100,17 +103,25 @@ def identities(inputs: Sequence[Input]) -> set[tuple[int, int]]:
 
 def make_parents(final: Path, *, wanted: bool) -> list[Path]:
     """Make the missing folders above ``final``, outermost first, or refuse if that is not ``wanted``."""
-    missing: list[Path] = []
-    folder = final.parent
-    while not folder.is_dir():
-        if folder.exists() or not wanted:
-            raise TargetError(f"no such folder: {shown(folder)}; make it first or choose another place with -o")
-        missing.insert(0, folder)
-        folder = folder.parent
-    for folder in missing:
-        with writing(shown(folder)):
-            folder.mkdir(exist_ok=True)
-    return missing
+    made: list[Path] = []
+    for left in range(TRIES, -1, -1):
+        missing: list[Path] = []
+        folder = final.parent
+        while not folder.is_dir():
+            if folder.exists() or not wanted:
+                raise TargetError(f"no such folder: {shown(folder)}; make it first or choose another place with -o")
+            missing.insert(0, folder)
+            folder = folder.parent
+        with writing(shown(final.parent)):
+            try:
+                for folder in missing:
+                    folder.mkdir(exist_ok=True)
+                    made.append(folder)
+                break
+            except FileNotFoundError:
+                if not left:
+                    raise
+    return made
 
 
 def publish(temporary: Path, final: Path, *, force: bool) -> None:

@@ -114,12 +114,17 @@ class FileTarget:
     def _open_in_folder(self, final: Path) -> int:
         self._made = placement.make_parents(final, wanted=self._parents)
         self._final = final
-        for temporary in placement.temporary_paths(final):
+        for tried, temporary in enumerate(placement.temporary_paths(final)):
             self._temporary = temporary  # before it exists: an interrupt may come right after the call
             try:
                 return os.open(temporary, _CREATE, 0o666 if self._like is None else 0o600)
             except FileExistsError:
                 self._temporary = None
+            except FileNotFoundError as error:  # another process has made the folder and taken it back
+                self._temporary = None
+                if tried == placement.TRIES:
+                    raise target_error(error, self._where) from error
+                self._made += placement.make_parents(final, wanted=self._parents)
             except OSError as error:
                 raise target_error(error, self._where) from error
         raise AssertionError("temporary names never end")

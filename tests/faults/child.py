@@ -1,8 +1,8 @@
 """The command line in a forked child, with faults at its k-th system call of a kind.
 
-A server imports everything and warms up once, then forks for every request that it reads from standard input, a
-line of JSON each: a run costs milliseconds, so that a fault can be tried at every call. It answers with the child's
-process id and, at the end, with its status. Started by ``harness.Server``.
+A server imports everything and warms up once, then forks for the requests that it reads from standard input, in each
+line of JSON those of runs at the same time: a run costs milliseconds, so that a fault can be tried at every call. It
+answers with the process ids and, at the end, with the statuses. Started by ``harness.Server``.
 
 A fault is (operation, k, "once" or "on", action). Operations are counted from 1: those in ``CALLS`` on files below
 the working folder, reads, writes and closes of kvzip's own streams, ``work`` (a block on a pool thread), and ``any``,
@@ -264,12 +264,13 @@ def serve() -> None:
     warm()
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
-        request = json.loads(line)
-        pid = os.fork()
-        if not pid:
-            become(request)
-        print(json.dumps(pid), flush=True)
-        print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])), flush=True)
+        pids = []
+        for request in json.loads(line):
+            pids.append(os.fork())
+            if not pids[-1]:
+                become(request)
+        print(json.dumps(pids), flush=True)
+        print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]), flush=True)
 
 
 if __name__ == "__main__":

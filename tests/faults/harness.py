@@ -162,38 +162,67 @@ class Server:
         faults: Sequence[Fault] = (),
         *,
         signals: Sequence[tuple[float, int]] = (),
-        stdin: str = os.devnull,
-        stdout: str = "",
         **more: Any,
     ) -> Ran:
         """Run a command in ``folder``; ``signals`` are sent after so many seconds.
 
-        more: ``victim``, ``memory`` (bytes that may be taken), ``nobody`` (without root's rights), ``buffer``.
+        more: paths ``stdin`` and ``stdout``, ``victim``, ``memory`` (bytes that may be taken), ``nobody`` (without
+        root's rights).
         """
-        scratch = Path(self.scratch.name)
-        log, out, err = (scratch / name for name in ("log", "out", "err"))
-        for path in (log, out, err):
-            path.write_bytes(b"")
-            path.chmod(0o666)
-        streams = [stdin, stdout or str(out), str(err)]
-        request = {"folder": str(folder), "args": list(args), "faults": list(faults), "streams": streams}
-        request |= {"log": str(log), "buffer": BUFFER} | more
+        request = self._request("0", folder, args, faults, **more)
         began = time.monotonic()
-        self.process.stdin.write(json.dumps(request).encode() + b"\n")
-        pid = self._answer(TIMEOUT)
+        (pid,) = self._begin([request])
         for after, number in signals:
             time.sleep(max(0.0, began + after - time.monotonic()))
             with suppress(ProcessLookupError):  # it has ended before
                 os.kill(pid, number)
+        return self._end([request], [pid], began)[0]
+
+    def together(self, folder: Path, commands: Sequence[Sequence[str]]) -> list[Ran]:
+        """Run commands at the same time."""
+        requests = [self._request(str(number), folder, args) for number, args in enumerate(commands)]
+        began = time.monotonic()
+        return self._end(requests, self._begin(requests), began)
+
+    def _request(
+        self,
+        number: str,
+        folder: Path,
+        args: Sequence[str],
+        faults: Sequence[Fault] = (),
+        *,
+        stdin: str = os.devnull,
+        stdout: str = "",
+        **more: Any,
+    ) -> dict[str, Any]:
+        log, out, err = (f"{self.scratch.name}/{name}-{number}" for name in ("log", "out", "err"))
+        for path in (log, out, err):
+            Path(path).write_bytes(b"")
+            os.chmod(path, 0o666)
+        request = {"folder": str(folder), "args": list(args), "faults": list(faults), "log": log, "out": out}
+        return request | {"streams": [stdin, stdout or out, err], "buffer": BUFFER} | more
+
+    def _begin(self, requests: list[dict[str, Any]]) -> list[int]:
+        self.process.stdin.write(json.dumps(requests).encode() + b"\n")
+        pids: list[int] = self._answer(TIMEOUT)
+        return pids
+
+    def _end(self, requests: list[dict[str, Any]], pids: list[int], began: float) -> list[Ran]:
         try:
-            code = self._answer(TIMEOUT)
+            codes = self._answer(TIMEOUT)
         except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             self._answer(TIMEOUT)
-            raise AssertionError(f"hangs: {args} with {faults}") from None
+            raise AssertionError(f"hangs: {requests}") from None
         seconds = time.monotonic() - began
-        text = log.read_text()
-        return Ran(code, out.read_bytes(), err.read_text(), json.loads(text) if text else {}, seconds)
+        ended = []
+        for code, request in zip(codes, requests, strict=True):
+            text = Path(request["log"]).read_text()
+            out, err = Path(request["out"]).read_bytes(), Path(request["streams"][2]).read_text()
+            ended.append(Ran(code, out, err, json.loads(text) if text else {}, seconds))
+        return ended
 
     def _answer(self, seconds: float) -> Any:
         line = b""
