@@ -20,10 +20,11 @@ from typing import Any
 
 from kvzip.cli.existing import is_done, may_replace
 from kvzip.cli.sizes import human
-from kvzip.cli.voice import Progress, Voice
+from kvzip.cli.voice import OUT_OF_MEMORY, Progress, Voice
 from kvzip.errors import KvzipError, OptionError
 from kvzip.files import Inputs, Job, plan_outputs
 from kvzip.files.faults import shown
+from kvzip.pipeline.room import threads_that_fit
 
 SMALL = 8 << 20  # bytes of an input that is done with one thread beside others
 AHEAD = 2  # small files that may be done, for each thread, before the first of them is reported
@@ -170,7 +171,7 @@ class _Batch:
             return self.done
         sizes = [_size(job) for job in jobs]
         with ExitStack() as open_things:
-            pool = ThreadPoolExecutor(self.threads)
+            pool = ThreadPoolExecutor(threads_that_fit(self.threads))
             open_things.callback(pool.shutdown, wait=True, cancel_futures=True)
             totals = (sum(sizes), None) if self.verb == "compress" else (None, sum(sizes))
             name = partial(self._standing, len(jobs))
@@ -229,6 +230,9 @@ class _Batch:
         except (KvzipError, OSError) as error:
             held.release()
             self._fail(job, error)
+        except MemoryError:
+            held.release()
+            self._fail(job, KvzipError(f"{shown(str(job.source))}: {OUT_OF_MEMORY}"))
 
     def _fail(self, job: Job, error: KvzipError | OSError) -> None:
         known = isinstance(error, KvzipError)

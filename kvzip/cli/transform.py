@@ -161,9 +161,19 @@ def _finish(
             from kvzip.cli.check import check_container
 
             check_container(done.job.target, 0, (options.prior, options.draft))
-        remove()
+        _remove(done.job, remove)
     voice.say(line(done, verb), detail=True)
     return done
+
+
+def _remove(job: Job, remove: Callable[[], None]) -> None:
+    try:
+        remove()
+    except OSError as error:
+        name = shown(os.fspath(error.filename or job.source))
+        raise KvzipError(
+            f"cannot remove the source: {name}: {error.strerror}; {shown(job.target)} is whole, remove it by hand"
+        ) from error
 
 
 def _remove_stored(root: Path, stored: dict[Path, os.stat_result]) -> None:
