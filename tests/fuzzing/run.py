@@ -79,6 +79,8 @@ def _run(mode: str, chosen: Any, seconds: int) -> None:
         seed += 1
         if code == 0 or chosen.files:
             return
+        if code == 1:  # an exception, which is this program's own fault
+            raise SystemExit(1)
         print(f"{mode}: ended with {code}, goes on for {left} s", flush=True)
 
 
@@ -126,7 +128,7 @@ def _work(mode: str, chosen: Any) -> None:
     corpus.mkdir(exist_ok=True)
     flags = [
         f"-max_total_time={chosen.seconds}", f"-seed={chosen.seed}", "-max_len=131072", "-timeout=120",
-        "-len_control=0", "-rss_limit_mb=0", f"-artifact_prefix={finds.prefix}", "-print_final_stats=1", "-reload=0", "-verbosity=1",
+        "-len_control=0", "-rss_limit_mb=0", "-reload=0", f"-artifact_prefix={finds.prefix}", "-print_final_stats=1",
     ]  # fmt: skip
     began = time.time()
     atheris.Setup(["fuzz", *flags, str(corpus), str(chosen.folder / "seeds")], judged, custom_mutator=custom)

@@ -16,7 +16,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
-
 import xxhash
 
 ROOT = Path(__file__).resolve().parents[2]
