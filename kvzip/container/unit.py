@@ -38,6 +38,7 @@ MOST_BYTES = 192 << 20  # of a unit: both sides hold several
 MOST_HELD = 1 << 30  # bytes of units that later ones may refer to
 MOST_CHANNELS = 1 << 11  # of a stream: what a prediction keeps grows with the square of it
 MOST_COLUMNS = 1 << 16  # streams times channels
+MOST_STREAMS = 1 << 10
 MOST_BASE = 1 << 36  # columns, times the square of those of the base that are used
 
 
@@ -128,6 +129,7 @@ def can_join(extents: tuple[Extent, ...]) -> bool:
     return (
         sum(extent.nbytes for extent in extents) <= MOST_BYTES
         and len(extents) <= MOST_EXTENTS
+        and sum(extent.streams for extent in extents) <= MOST_STREAMS
         and sum(extent.streams * extent.axes[-1][1] for extent in extents if extent.axes) <= MOST_COLUMNS
         and all(
             not extent.opaque

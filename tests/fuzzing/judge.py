@@ -6,8 +6,9 @@ exception; output whose digest is not the one that the container states, or that
 though the container says so; tensors that are not cut out of that output; two readers that disagree; something
 written beside the target; more memory or time than the input has earned.
 
-An input *earns* its own length, what its records say that they inflate to, and the bytes of the extents whose blocks
-are there, at most a slab for a block and all extents of a unit for a unit:
+An input *earns* its own length, what its records say that they inflate to (if deflate can do that), 16 bytes for a
+token in a record of tokens, and for a block the bytes of its extent, at most a slab; for a unit its bytes and at most
+1152 more for each of its columns, which are 65536 at most (docs/format.md, section 12):
 
     memory  48 MiB + 64 x earned            of Python and NumPy objects at any time
     time    4 s + 1 s for each 256 KiB earned, on all cores together
@@ -36,7 +37,7 @@ from kvzip.cli.listing import listings
 from kvzip.container import records
 from kvzip.container.shared import holds_draft
 from kvzip.container.structures import MAX_HEADER, SINGLE, Member, Start
-from kvzip.container.unit import Unit
+from kvzip.container.unit import Unit, can_join
 from kvzip.wire import Cursor
 
 MEMORY, TIMES = 48 << 20, 64
@@ -87,8 +88,7 @@ class Claims:
                     claims.drafted |= holds_draft(payload)
                     claims.earned += 16 * _tokens(payload)
                 elif kind == records.UNIT and member is not None:
-                    unit = Unit.from_bytes(payload, "")
-                    claims.earned += sum(e.nbytes for e in member.extents[unit.first : unit.first + unit.count])
+                    claims.earned += _united(Unit.from_bytes(payload, ""), member)
                 elif kind == records.BLOCK and member is not None:
                     claims.earned += min(left, slab)
                     left -= min(left, slab)
@@ -108,6 +108,15 @@ class Claims:
     def seconds(self) -> float:
         """Of processor time."""
         return SECONDS + self.earned / SPEED
+
+
+def _united(unit: Unit, member: Member) -> int:
+    """What the values of a unit take, and the state of its prediction, which is bounded."""
+    extents = member.extents[unit.first : unit.first + unit.count]
+    if not can_join(extents):
+        return 0
+    columns = sum(extent.streams * extent.axes[-1][1] for extent in extents)
+    return sum(extent.nbytes for extent in extents) + columns * (128 + unit.settings.bounded().most_base // 8)
 
 
 def _inner(payload: memoryview) -> int:
