@@ -113,7 +113,7 @@ class Claims:
 def _united(unit: Unit, member: Member) -> int:
     """What the values of a unit take, and the state of its prediction, which is bounded."""
     extents = member.extents[unit.first : unit.first + unit.count]
-    if not can_join(extents):
+    if not extents or not can_join(extents):
         return 0
     columns = sum(extent.streams * extent.axes[-1][1] for extent in extents)
     return sum(extent.nbytes for extent in extents) + columns * (128 + unit.settings.bounded().most_base // 8)
