@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/demo
+SECONDS ?= 3600
 
-.PHONY: demo check bench format clean
+.PHONY: demo check bench fuzz format clean
 
 $(BIN)/kvzip: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -32,9 +33,13 @@ bench: $(BIN)/kvzip
 	$(BIN)/python benchmarks/scaling.py --json docs/scaling.json
 	$(BIN)/python benchmarks/publish.py
 
+fuzz: $(BIN)/kvzip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	$(BIN)/python tests/fuzzing/run.py --seconds $(SECONDS)
+
 format: $(BIN)/kvzip
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .fuzz build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

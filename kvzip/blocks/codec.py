@@ -8,6 +8,7 @@ method      u8     0 stored: the values' bytes follow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,8 +44,8 @@ class Around:
     what the draft has for them."""
 
     kinds: tuple[str, ...] = ()
-    ropes: list[Rope] = field(default_factory=list)
-    tokens: list[Occurrences] = field(default_factory=list)
+    ropes: Sequence[Rope] = field(default_factory=list)
+    tokens: Sequence[Occurrences] = field(default_factory=list)
     prior: Prior | None = None  # None is the shipped one
     draft: DraftRows | None = None
 

@@ -23,6 +23,7 @@ The far rows' prediction learns from the ``PRIMED`` rows before the first of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,8 +87,8 @@ class Drafted(Prediction):
         extent: Extent,
         kinds: tuple[str, ...],
         parameters: Parameters,
-        ropes: list[Rope],
-        tokens: list[Occurrences],
+        ropes: Sequence[Rope],
+        tokens: Sequence[Occurrences],
         draft: DraftRows,
         measure: bool = False,
         prior: Prior | None = None,

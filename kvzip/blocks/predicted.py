@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -57,8 +58,8 @@ class Predicted(Prediction):
         extent: Extent,
         kinds: tuple[str, ...],
         parameters: Parameters,
-        ropes: list[Rope],
-        tokens: list[Occurrences],
+        ropes: Sequence[Rope],
+        tokens: Sequence[Occurrences],
         measure: bool = False,
         prior: Prior | None = None,
     ) -> None:

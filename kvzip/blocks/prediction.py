@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +54,8 @@ class Prediction:
         extent: Extent,
         kinds: tuple[str, ...],
         parameters: Parameters,
-        ropes: list[Rope],
-        tokens: list[Occurrences],
+        ropes: Sequence[Rope],
+        tokens: Sequence[Occurrences],
         measure: bool = False,
         prior: Prior | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ A unit whose prediction does not pay goes apart, and stays so for the rest of it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -274,6 +274,9 @@ class UnitCoder:
         side = self.near if near else self.far
         if side is None:
             settings = self.unit.near if near else self.unit.settings
+            assert settings is not None
+            most = max(1, self.shape.tokens)  # there are no more names, and room for none is needed
+            settings = replace(settings, slots=min(settings.slots, most))
             coder = self.shape.coder([base.columns for base, *_ in self.bases], settings, self.measure)
             side = _Side(coder, [base.coder() for base, *_ in self.bases])
             self.near, self.far = (side, self.far) if near else (self.near, side)

@@ -13,9 +13,11 @@ Records are numbered from 0 within their kind, over the whole container; a block
 
 from __future__ import annotations
 
+import threading
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from kvzip.container.inflating import inflate
 from kvzip.errors import DraftError, PriorError, UnsupportedError
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from kvzip.predict.prior import Prior
     from kvzip.predict.tokens import Ints, Occurrences
 
+T = TypeVar("T")
 ROPE, TOKENS, PRIOR, DRAFT = 1, 2, 3, 4
 MOST_PARTS = 1 << 17  # of a draft
 MAX_TOKENS = 1 << 22  # more than any context has; bounds the time that a hostile record takes
@@ -46,12 +49,69 @@ class DraftPart:
     digest: bytes
 
 
+class TokenRecords(Sequence["Occurrences"]):
+    """What the records of tokens say, worked out when it is asked for: a few bytes can say that there are millions.
+
+    Those asked for last stay in memory, up to ``MAX_TOKENS`` tokens of several.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[Callable[[], Ints]] = []
+        self.held: dict[int, Occurrences] = {}
+        self.lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def append(self, ids: Callable[[], Ints]) -> None:
+        """Another record, by what gives its tokens' ids."""
+        self.ids.append(ids)
+
+    @overload
+    def __getitem__(self, number: int) -> Occurrences: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Occurrences]: ...
+    def __getitem__(self, number: int | slice) -> Occurrences | Sequence[Occurrences]:
+        if isinstance(number, slice):
+            return [self[n] for n in range(*number.indices(len(self)))]
+        from kvzip.predict.tokens import Occurrences  # not at the top: listing a container needs no arrays
+
+        number = range(len(self))[number]
+        with self.lock:
+            found = self.held.pop(number, None)
+            if found is None:
+                found = Occurrences.of(self.ids[number]())
+            self.held[number] = found
+            while len(self.held) > 1 and sum(len(held.slot) for held in self.held.values()) > MAX_TOKENS:
+                del self.held[next(iter(self.held))]
+        return found
+
+
+class Met(Sequence[T]):
+    """The first of what goes on growing: what was there when a chain began."""
+
+    def __init__(self, whole: Sequence[T]) -> None:
+        self.whole, self.size = whole, len(whole)
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, number: int) -> T: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[T]: ...
+    def __getitem__(self, number: int | slice) -> T | Sequence[T]:
+        if isinstance(number, slice):
+            return self.whole[: self.size][number]
+        return self.whole[range(self.size)[number]]
+
+
 @dataclass
 class Shared:
     """The shared records of a container so far; ``prior`` may also come from the user, None is the shipped one."""
 
     ropes: list[Rope] = field(default_factory=list)
-    tokens: list[Occurrences] = field(default_factory=list)
+    tokens: TokenRecords = field(default_factory=lambda: TokenRecords())
     prior: Prior | None = None
     needs: str = ""  # the identity of the prior that the container names
     draft: list[DraftPart] = field(default_factory=list)
@@ -66,7 +126,7 @@ class Shared:
             self.ropes.append(Rope.read_from(cursor))
             cursor.finish()
         elif kind == TOKENS:
-            self.tokens.append(_read_tokens(cursor))
+            self.tokens.append(_ids_of(cursor))
         elif kind == PRIOR:
             prior = _read_prior(cursor)
             if self.prior is not None or prior.identity != self.needs:
@@ -195,15 +255,19 @@ def _read_prior(cursor: Cursor) -> Prior:
         raise cursor.damaged("holds no prior file") from None
 
 
-def _read_tokens(cursor: Cursor) -> Occurrences:
-    import numpy as np  # not at the top: listing a container needs no arrays
-
-    from kvzip.predict.tokens import Occurrences
-
+def _ids_of(cursor: Cursor) -> Callable[[], Ints]:
+    """What reads a record's ids: its numbers are looked at now, its ids when they are wanted."""
     count, deflated, length = cursor.varint(MAX_TOKENS), cursor.u8(), cursor.varint(1 << 28)
-    inner = Cursor(inflate(cursor, deflated, length), cursor.where)
-    if length < count:
+    if length < count or deflated > 1:
         raise cursor.damaged("does not add up")
+    rest = bytes(cursor.take(cursor.left))
+    return lambda: _read_ids(Cursor(rest, cursor.where), count, deflated, length)
+
+
+def _read_ids(cursor: Cursor, count: int, deflated: int, length: int) -> Ints:
+    import numpy as np  # not at the top either
+
+    inner = Cursor(inflate(cursor, deflated, length), cursor.where)
     ids = np.empty(count, np.int32)
     known = 0
     for at, said in enumerate(inner.varints(count)):
@@ -212,4 +276,4 @@ def _read_tokens(cursor: Cursor) -> Occurrences:
         ids[at] = said - 1 if said else known
         known += not said
     inner.finish()
-    return Occurrences.of(ids)
+    return ids

@@ -35,6 +35,11 @@ MOST_STEP = 1 << 16
 MOST_SETTING = 1 << 16
 LEAST_SCALE = 2.0**-60  # of a draft
 MOST_BYTES = 192 << 20  # of a unit: both sides hold several
+MOST_HELD = 1 << 30  # bytes of units that later ones may refer to
+MOST_CHANNELS = 1 << 11  # of a stream: what a prediction keeps grows with the square of it
+MOST_COLUMNS = 1 << 16  # streams times channels
+MOST_STREAMS = 1 << 10
+MOST_BASE = 1 << 36  # columns, times the square of those of the base that are used
 
 
 @dataclass(frozen=True)
@@ -111,17 +116,27 @@ def _read_settings(cursor: Cursor) -> Settings:
     return Settings(*values)
 
 
+def can_refer(unit: Unit, extents: tuple[Extent, ...], base: int) -> bool:
+    """Whether a unit's prediction from ``base`` columns of others is not too much to keep in memory."""
+    columns = sum(extent.streams * extent.axes[-1][1] for extent in extents)
+    used = (min(base, settings.bounded().most_base) for settings in (unit.settings, unit.near) if settings)
+    return all(columns * most * most <= MOST_BASE for most in used)
+
+
 def can_join(extents: tuple[Extent, ...]) -> bool:
     """Whether neighbouring extents can be a unit: streams of one layer, type and number of tokens."""
     first = extents[0]
     return (
         sum(extent.nbytes for extent in extents) <= MOST_BYTES
         and len(extents) <= MOST_EXTENTS
+        and sum(extent.streams for extent in extents) <= MOST_STREAMS
+        and sum(extent.streams * extent.axes[-1][1] for extent in extents if extent.axes) <= MOST_COLUMNS
         and all(
             not extent.opaque
             and extent.layer == first.layer >= 0
             and extent.dtype == first.dtype
             and extent.dtype.name in TYPES
+            and extent.axes[-1][1] <= MOST_CHANNELS
             and extent.tokens == first.tokens > 0
             and extent.kind in ("key", "value", "latent", "")
             and not any(label == "layer" or (label == "batch" and size > 1) for label, size in extent.axes)

@@ -40,9 +40,15 @@ _READING = {
 }
 
 
+MOST_SHOWN = 1000  # characters of a name
+
+
 def shown(name: str | os.PathLike[str]) -> str:
-    """``name`` on one line: control characters and bytes that are not UTF-8 as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in os.fspath(name))
+    """``name`` on one line: control characters and bytes that are not UTF-8 as escapes; cut if it is very long."""
+    name = os.fspath(name)
+    if len(name) > MOST_SHOWN:
+        name = f"{name[: MOST_SHOWN // 2]}...{name[-MOST_SHOWN // 4 :]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name)
 
 
 def target_error(error: OSError, where: str, *, partial: bool = False) -> TargetError:

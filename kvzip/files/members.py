@@ -16,6 +16,9 @@ from kvzip.errors import ContainerError, DumpError
 from kvzip.files.faults import reading, shown
 from kvzip.files.placement import is_temporary
 
+MOST_PARTS = 128
+"""Of a member's name: folders that are nested deeper some systems can make, but nobody's tools remove."""
+
 _DIGITS = re.compile("([0-9]+)")
 _WINDOWS_DEVICE = re.compile(
     r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\..*)?", re.IGNORECASE | re.DOTALL
@@ -65,10 +68,16 @@ def members(directory: Path, wanted: Callable[[str], bool] | None = None) -> Tre
     return tree
 
 
-def natural_order(name: str) -> tuple[list[list[str | int]], str]:
+def natural_order(name: str) -> tuple[list[list[str | tuple[int, str]]], str]:
     """A sort key with layers.2 before layers.10, folder by folder; the same on every machine."""
     parts = [_DIGITS.split(part) for part in name.split("/")]  # text and digits in turn, text first
-    return [[int(x) if i % 2 else x for i, x in enumerate(part)] for part in parts], name
+    return [[_size_of(x) if i % 2 else x for i, x in enumerate(part)] for part in parts], name
+
+
+def _size_of(digits: str) -> tuple[int, str]:
+    """What sorts digits as numbers, however many there are: Python refuses to read thousands of them."""
+    digits = digits.lstrip("0")
+    return len(digits), digits
 
 
 def member_parts(name: str, *, windows: bool = os.name == "nt") -> list[str]:
@@ -79,6 +88,8 @@ def member_parts(name: str, *, windows: bool = os.name == "nt") -> list[str]:
         problem = "it holds NUL or is not UTF-8"
     elif any(part in ("", ".", "..") for part in parts):
         problem = "it is absolute or has an empty, '.' or '..' part"
+    elif len(parts) > MOST_PARTS:
+        problem = f"it lies more than {MOST_PARTS - 1} folders deep"
     elif windows and any(not _is_safe_on_windows(part) for part in parts):
         problem = "Windows reserves it"
     if problem is not None:
@@ -107,4 +118,6 @@ def _member_name(name: str, entry: os.DirEntry[str]) -> str:
         raise DumpError(f"neither file nor folder: {where}; move sockets, fifos and devices out of the folder")
     if not _is_utf8(name):
         raise DumpError(f"name is not UTF-8: {where}; rename the file")
+    if name.count("/") >= MOST_PARTS:
+        raise DumpError(f"more than {MOST_PARTS - 1} folders deep: {where}; move the file further up")
     return name

@@ -26,7 +26,6 @@ from kvzip.pipeline.survey import (
 )
 from kvzip.predict.grid import grid_of
 from kvzip.predict.rope import Rope
-from kvzip.predict.tokens import Occurrences
 from kvzip.streams.extent import Extent
 
 BARS = ((7, 0.8), (4, 0.85), (3, 0.9), (0, 0.98))  # by the least level
@@ -63,7 +62,7 @@ class Chooser:
             return
         ids, whole = tokens_of(extent, data)
         if ids is not None:
-            self.known.tokens.append(Occurrences.of(ids))
+            self.known.tokens.append(lambda: ids)
             self.emit(tokens_payload(ids))
             self.lowest = extent.layer
             self.unique = number if whole and extent.dtype.name != "F32" else None

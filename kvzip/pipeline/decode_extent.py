@@ -14,7 +14,7 @@ from kvzip.blocks.codec import Around, Chain
 from kvzip.blocks.draft import DraftRows
 from kvzip.container import records
 from kvzip.container.records import Record, RecordReader
-from kvzip.container.shared import Shared
+from kvzip.container.shared import Met, Shared
 from kvzip.container.structures import BlockHead, Start
 from kvzip.errors import ContainerError
 from kvzip.pipeline.schedule import ChainPool
@@ -121,7 +121,7 @@ class ExtentDecoder:
             if self.draft is None and shared.drafts is not None:
                 self.draft = shared.drafts.rows(self.extent)
             around = Around(
-                self.extent.kinds(block.names), list(shared.ropes), list(shared.tokens), shared.prior,
+                self.extent.kinds(block.names), Met(shared.ropes), Met(shared.tokens), shared.prior,
                 self.draft.of(block.names) if self.draft else None,
             )  # fmt: skip  # those met so far
             chain = self.chains[block.chain] = Chain(self.extent, self.start.parameters, self.observe, around)

@@ -13,7 +13,7 @@ from kvzip.blocks.united import UnitCoder, UnitShape, Values, can_turn, checked_
 from kvzip.container.records import Record, RecordReader
 from kvzip.container.shared import Shared
 from kvzip.container.structures import BlockHead, Member, Start
-from kvzip.container.unit import Unit, can_join
+from kvzip.container.unit import MOST_HELD, Unit, can_join, can_refer
 from kvzip.errors import ContainerError
 from kvzip.pipeline.decode_extent import Decoded, read_block, require_check
 from kvzip.pipeline.schedule import ChainPool
@@ -117,6 +117,8 @@ class OpenUnits:
     def open(self, unit: Unit, member: Member, start: Start, shared: Shared, where: str) -> UnitDecoder:
         """Begin the next unit. ContainerError if it cannot be what its record says."""
         bases = [self.kept.get(self.count - back) for back in unit.bases]
+        if sum(other.nbytes for other in self.kept.values()) > MOST_HELD:
+            raise ContainerError(f"{where}: keeps more units than it may; the container is damaged, get another copy")
         decoder = begin(unit, member, start, shared, where, bases, self.observe)
         self.kept[self.count] = decoder
         self.count += 1
@@ -144,6 +146,7 @@ def begin(
         and unit.rope <= len(shared.ropes)
         and unit.tokens <= len(shared.tokens)
         and all(base.shape.tokens == extents[0].tokens for base in known)
+        and can_refer(unit, extents, sum(base.shape.columns for base in known))
     )
     if not possible:
         raise ContainerError(

@@ -88,7 +88,7 @@ class Draft:
 
     def rows(self, extent: Extent) -> DraftRows | None:
         """What there is for the streams of an extent; None if it lacks one of them, or they are of another width."""
-        if extent.opaque or not can_draft(extent.dtype):
+        if extent.opaque or not can_draft(extent.dtype) or extent.streams > len(self.places):
             return None
         names = list(extent.stream_names())
         if any(name not in self.places or name.kind not in PAIRED for name in names):

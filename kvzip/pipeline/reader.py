@@ -15,7 +15,7 @@ from kvzip.container.indexed import read_index, read_members
 from kvzip.container.records import Record, RecordReader
 from kvzip.container.shared import Shared
 from kvzip.container.structures import Index, Member
-from kvzip.container.unit import Unit
+from kvzip.container.unit import MOST_BYTES, MOST_HELD, Unit
 from kvzip.dtypes import DTYPES
 from kvzip.dumps.safetensors import Header, TensorEntry, parse_header
 from kvzip.errors import ContainerError, KvzipError
@@ -202,6 +202,8 @@ class Reader:
             later = {m - back for m in units if m > n for back in units[m].bases}
             for old in [kept for kept in self._units if kept not in later][:-UNITS_HELD]:
                 del self._units[old]
+            if sum(held.nbytes for held in self._units.values()) > MOST_HELD + UNITS_HELD * MOST_BYTES:
+                raise ContainerError(f"{self.where}: keeps more units than it may; the container is damaged")
         return self._units[number]
 
     def _needed(self, number: int) -> dict[int, Unit]:

@@ -181,7 +181,6 @@ def summarise(name: str, report: Report, start: Start, began: float, was_contain
 def _streams(record: ChainRecord) -> Iterable[StreamStats]:
     """The streams of a finished chain."""
     tally = record.chain.finish()
-    names = list(record.extent.stream_names()) if not record.extent.opaque else []
     count = len(tally.parts)
     planes = [_plane_name(plane.fields, record.extent.dtype.is_float) for plane in record.chain.planar.planes]
     exact = {
@@ -193,7 +192,7 @@ def _streams(record: ChainRecord) -> Iterable[StreamStats]:
     known += sum(symbols * record.chain.planar.planes[number].width for number, symbols in tally.raw.items())
     side = (8 * tally.payload - known) / max(1, count)
     for at, part in enumerate(tally.parts):
-        name = names[record.block.names[at]] if names else None
+        name = None if record.extent.opaque else record.extent.stream_name(record.block.names[at])
         reached, had = tally.drafted[at].tolist() if tally.drafted is not None else (0, 0)
         bits = {"side": side, "stored": 8 * tally.stored / count}
         for number, label in enumerate(planes):

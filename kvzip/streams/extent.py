@@ -65,28 +65,36 @@ class Extent:
         """The size of the token axis, 0 if there is none."""
         return dict(self.axes).get("token", 0)
 
+    @property
+    def streams(self) -> int:
+        """How many streams there are; 1 of opaque data."""
+        return prod(size for label, size in self.axes if label not in ("token", "channel"))
+
     def kinds(self, streams: tuple[int, ...]) -> tuple[str, ...]:
         """The kinds of some streams, by number."""
         if all(label != "kind" for label, _ in self.axes):
             return (self.kind,) * len(streams)
-        names = list(self.stream_names())
-        return tuple(names[number].kind for number in streams)
+        return tuple(self.stream_name(number).kind for number in streams)
 
     def stream_names(self) -> Iterator[StreamName]:
         """The streams in coding order: the stream axes' indices in file order, outermost slowest."""
-        axes = [(label, size) for label, size in self.axes if label not in ("token", "channel")]
-        for index in range(prod(size for _, size in axes)):
-            layer, kind, head, scale = self.layer, self.kind, 0, 1
-            for label, size in reversed(axes):
-                index, at = divmod(index, size)
-                if label == "layer":
-                    layer = at
-                elif label == "kind" and size == 2:
-                    kind = ("key", "value")[at]
-                else:
-                    head += at * scale
-                    scale *= size
-            yield StreamName(layer, kind, head)
+        return map(self.stream_name, range(self.streams))
+
+    def stream_name(self, number: int) -> StreamName:
+        """The stream of a number in that order."""
+        layer, kind, head, scale = self.layer, self.kind, 0, 1
+        for label, size in reversed(self.axes):
+            if label in ("token", "channel"):
+                continue
+            number, at = divmod(number, size)
+            if label == "layer":
+                layer = at
+            elif label == "kind" and size == 2:
+                kind = ("key", "value")[at]
+            else:
+                head += at * scale
+                scale *= size
+        return StreamName(layer, kind, head)
 
     def write_to(self, out: bytearray) -> None:
         """Append the description."""

@@ -11,11 +11,12 @@ coded in order, while chains are independent of each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from math import prod
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from kvzip.streams.extent import OPAQUE_ROW, Extent
 Axes = tuple[tuple[str, int], ...]
 GROUP_BYTES = 1 << 20  # a slab is shared out among blocks of about this size or larger
 CHAINED_GROUP_BYTES = 1 << 18  # the same where chains have several blocks: more chains, for more threads
+MOST_REMEMBERED = 256  # blocks of a slab that are kept for the next tensor of the same shape
 GROUP_STREAMS = 128  # and of at most so many streams, since each has windows of its own
 
 
@@ -120,41 +122,69 @@ def _stream_index(labels: list[str], sizes: list[int], index: tuple[int, ...]) -
     return number
 
 
-def blocks_of(extent: Extent, slab: Slab) -> list[Block]:
+def blocks_of(extent: Extent, slab: Slab) -> Sequence[Block]:
     """The blocks of a slab: its streams in equal shares, the same share in every slab of a chain."""
     if extent.opaque:
         tokens, channels = slab.shape
         return [Block(0, (slab.first_stream,), tokens, channels, slab.last_of_chain)]
-    return list(_shares(extent.axes, extent.itemsize, slab))
+    return _shares(extent.axes, extent.itemsize, slab)
 
 
 @lru_cache(maxsize=256)
-def _shares(axes: Axes, itemsize: int, slab: Slab) -> tuple[Block, ...]:
-    labels = [label for label, _ in axes]
-    tokens, channels = slab.shape[labels.index("token")], slab.shape[-1]
-    names = _names_inside(axes, slab)
-    whole = slab.full_tokens == axes[labels.index("token")][1]
-    group = GROUP_BYTES if whole else CHAINED_GROUP_BYTES
-    share = max(1, min(GROUP_STREAMS, group // (slab.full_tokens * channels * itemsize)))
-    return tuple(
-        Block(first, tuple(names[first : first + share]), tokens, channels, slab.last_of_chain)
-        for first in range(0, len(names), share)
-    )
+def _shares(axes: Axes, itemsize: int, slab: Slab) -> _Shares:
+    return _Shares(axes, itemsize, slab)
 
 
-def _names_inside(axes: Axes, slab: Slab) -> list[int]:
-    """For each stream of the slab, its number among the extent's streams."""
-    labels = [label for label, _ in axes]
-    keep = [i for i, label in enumerate(labels) if label not in ("token", "channel")]
-    if not keep:
-        return [0]
-    grid = np.zeros(tuple(slab.shape[i] for i in keep), np.int64)
-    scale = 1
-    for place in range(len(keep) - 1, -1, -1):
-        axis = np.arange(slab.shape[keep[place]]) * scale
-        grid += axis.reshape(-1, *(1 for _ in keep[place + 1 :]))
-        scale *= axes[keep[place]][1]
-    return [int(n) + slab.first_stream for n in grid.ravel()]
+class _Shares(Sequence[Block]):
+    """The blocks of a slab, made as they are asked for: a container may say that there are millions."""
+
+    def __init__(self, axes: Axes, itemsize: int, slab: Slab) -> None:
+        labels = [label for label, _ in axes]
+        self.slab = slab
+        self.tokens, self.channels = slab.shape[labels.index("token")], slab.shape[-1]
+        self.steps = _stream_steps(axes, slab)
+        self.streams = prod(size for size, _ in self.steps)
+        whole = slab.full_tokens == axes[labels.index("token")][1]
+        group = GROUP_BYTES if whole else CHAINED_GROUP_BYTES
+        self.share = max(1, min(GROUP_STREAMS, group // (slab.full_tokens * self.channels * itemsize)))
+        self.made: dict[int, Block] = {}
+
+    def __len__(self) -> int:
+        return -(-self.streams // self.share)
+
+    @overload
+    def __getitem__(self, number: int) -> Block: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Block]: ...
+    def __getitem__(self, number: int | slice) -> Block | Sequence[Block]:
+        if isinstance(number, slice):
+            return [self[n] for n in range(*number.indices(len(self)))]
+        first = range(0, self.streams, self.share)[number]
+        block = self.made.get(first)
+        if block is None:
+            names = tuple(map(self._name, range(first, min(first + self.share, self.streams))))
+            block = Block(first, names, self.tokens, self.channels, self.slab.last_of_chain)
+            if len(self) <= MOST_REMEMBERED:
+                self.made[first] = block
+        return block
+
+    def _name(self, at: int) -> int:
+        """The number of the slab's stream ``at`` among the extent's."""
+        number = self.slab.first_stream
+        for size, step in self.steps:
+            at, index = divmod(at, size)
+            number += index * step
+        return number
+
+
+def _stream_steps(axes: Axes, slab: Slab) -> list[tuple[int, int]]:
+    """For each stream axis, the innermost first: its size in the slab, and what an index of it adds to a number."""
+    steps, scale = [], 1
+    for (label, size), inside in reversed(list(zip(axes, slab.shape, strict=True))):
+        if label not in ("token", "channel"):
+            steps.append((inside, scale))
+            scale *= size
+    return steps
 
 
 def gather(extent: Extent, slab: Slab, data: Any) -> NDArray[Any]:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import struct
 
 import numpy as np
-
-from kvzip.container import records
-from kvzip.container.records import RecordReader
 
 WIDTHS = {"BF16": 16, "F16": 16, "F32": 32, "F8_E4M3": 8, "U8": 8}
 
@@ -73,15 +69,6 @@ class Lazy(dict):
     def __missing__(self, key):
         self[key] = self.make(key)
         return self[key]
-
-
-def parts(blob):
-    """(type, payload) of every record of a container."""
-    reader, out = RecordReader(io.BytesIO(blob), "made"), []
-    while not out or out[-1][0] != records.INDEX:
-        record = reader.next()
-        out.append((record.type, bytes(record.payload)))
-    return out
 
 
 def data_of(blob):

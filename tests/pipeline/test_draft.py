@@ -14,9 +14,10 @@ from pathlib import Path
 import made
 import numpy as np
 import pytest
+from apart import put_together, take_apart
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from test_hostile import build, mutated
+from test_hostile import mutated
 from test_roundtrip import dumps
 
 import kvzip
@@ -123,7 +124,7 @@ def _packed_folder(at):
 
 def methods(blob):
     """The methods of a container's blocks."""
-    return {BlockHead.split(memoryview(p), "")[1][0] for kind, p in made.parts(blob) if kind == records.BLOCK}
+    return {BlockHead.split(memoryview(p), "")[1][0] for kind, p in take_apart(blob) if kind == records.BLOCK}
 
 
 # ---- there and back
@@ -158,10 +159,10 @@ def test_a_dump_comes_back_with_its_draft(form, level, tmp_path):
 def test_levels_use_the_draft(level):
     found = methods(PACKED[level])
     assert (codec.DRAFTED if level < UNITED else united.DRAFTED) in found
-    units = [Unit.from_bytes(memoryview(p), "") for kind, p in made.parts(PACKED[level]) if kind == records.UNIT]
+    units = [Unit.from_bytes(memoryview(p), "") for kind, p in take_apart(PACKED[level]) if kind == records.UNIT]
     assert bool(units) == (level >= UNITED)
     assert all(unit.near for unit in units)
-    kinds = [kind for kind, _ in made.parts(PACKED[level])]
+    kinds = [kind for kind, _ in take_apart(PACKED[level])]
     assert kinds[:2] == [records.START, records.SHARED]
 
 
@@ -602,12 +603,12 @@ def test_a_draft_that_is_damaged_is_refused_before_anything_is_written(tmp_path)
 def rewritten(level, change):
     """The container with its DRAFT record's payload replaced by those that ``change`` makes of it."""
     out = []
-    for kind, payload in made.parts(PACKED[level]):
+    for kind, payload in take_apart(PACKED[level]):
         if kind == records.SHARED and holds_draft(memoryview(payload)):
             out += [(kind, new) for new in change(payload)]
         else:
             out.append((kind, payload))
-    return build(out, index=b"")
+    return put_together(out)
 
 
 def errors(blob, draft):
@@ -653,10 +654,10 @@ def test_a_container_whose_draft_is_not_what_it_says_is_refused(level):
 def test_a_container_has_one_draft_and_that_in_front(level):
     twice = rewritten(level, lambda payload: [payload, payload])
     assert all(isinstance(error, kvzip.ContainerError) for error in errors(twice, DRAFT))
-    parts = made.parts(PACKED[level])
+    parts = take_apart(PACKED[level])
     at = next(i for i, (kind, p) in enumerate(parts) if kind == records.SHARED and holds_draft(memoryview(p)))
     block = next(i for i, (kind, _) in enumerate(parts) if kind in (records.UNIT, records.BLOCK))
-    late = build([*parts[:at], *parts[at + 1 : block], parts[at], *parts[block:]], index=b"")
+    late = put_together([*parts[:at], *parts[at + 1 : block], parts[at], *parts[block:]])
     assert all(isinstance(error, kvzip.ContainerError) for error in errors(late, DRAFT))
 
 
@@ -671,29 +672,29 @@ def test_a_record_of_layers_that_do_not_exist_asks_for_them(level):
 @pytest.mark.parametrize("level", [4, 9])
 def test_units_that_do_not_fit_their_draft_are_refused(level):
     """Other scales, none where the blocks have a draft, one where they have none."""
-    parts = made.parts(PACKED[level])
+    parts = take_apart(PACKED[level])
     at = next(i for i, (kind, _) in enumerate(parts) if kind == records.UNIT)
     unit = Unit.from_bytes(memoryview(parts[at][1]), "")
     for change in ({"scales": (1.5,)}, {"scales": (1.5,) * 99}, {"scales": (2.0**59,) * 4}, {"near": None}):
         parts[at] = (records.UNIT, replace(unit, **change).to_bytes())
-        assert all(isinstance(error, kvzip.ContainerError) for error in errors(build(parts, index=b""), DRAFT))
-    plain = made.parts(PLAIN[level])
+        assert all(isinstance(error, kvzip.ContainerError) for error in errors(put_together(parts), DRAFT))
+    plain = take_apart(PLAIN[level])
     for at, (kind, payload) in enumerate(plain):
         if kind == records.UNIT:
             plain[at] = (kind, replace(Unit.from_bytes(memoryview(payload), ""), near=unit.near).to_bytes())
-    assert all(isinstance(error, kvzip.ContainerError) for error in errors(build(plain, index=b""), None))
+    assert all(isinstance(error, kvzip.ContainerError) for error in errors(put_together(plain), None))
     named = [plain[0], parts[1], *plain[1:]]
-    assert all(isinstance(error, kvzip.ContainerError) for error in errors(build(named, index=b""), DRAFT))
+    assert all(isinstance(error, kvzip.ContainerError) for error in errors(put_together(named), DRAFT))
 
 
 @pytest.mark.parametrize("kind", [records.SHARED, records.UNIT, records.BLOCK], ids=str)
 @pytest.mark.parametrize("level", [1, 3, 4, 9])
 def test_hostile_records_are_refused_or_read_but_never_crash(level, kind):
-    parts = made.parts(PACKED[level])
+    parts = take_apart(PACKED[level])
     places = [at for at, (found, _) in enumerate(parts) if found == kind]
     source = np.random.default_rng(level)
     for _ in range(15 if places else 0):
         at = int(source.choice(places))
         changed = list(parts)
         changed[at] = (kind, mutated(parts[at][1], source))
-        errors(build(changed, index=b""), DRAFT)
+        errors(put_together(changed), DRAFT)

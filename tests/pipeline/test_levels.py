@@ -14,6 +14,7 @@ from pathlib import Path
 import made
 import numpy as np
 import pytest
+from apart import take_apart
 
 import kvzip
 from kvzip.blocks.codec import PREDICTED
@@ -34,11 +35,11 @@ PACKED = made.Lazy(lambda level: kvzip.compress(DATA, level=level, threads=1))
 
 def methods(blob):
     """The methods of a container's blocks."""
-    return {BlockHead.split(memoryview(p), "")[1][0] for kind, p in made.parts(blob) if kind == records.BLOCK}
+    return {BlockHead.split(memoryview(p), "")[1][0] for kind, p in take_apart(blob) if kind == records.BLOCK}
 
 
 def kinds(blob):
-    return {kind for kind, _ in made.parts(blob)}
+    return {kind for kind, _ in take_apart(blob)}
 
 
 # ---- one container, however it comes about
@@ -57,7 +58,7 @@ def test_levels_use_what_they_should():
     for level in UNITED:
         assert records.UNIT in kinds(PACKED[level])
         assert LINEAR in methods(PACKED[level]) <= {LINEAR, PREDICTED}  # the latter where the tokens are
-    units = [Unit.from_bytes(memoryview(p), "") for kind, p in made.parts(PACKED[9]) if kind == records.UNIT]
+    units = [Unit.from_bytes(memoryview(p), "") for kind, p in take_apart(PACKED[9]) if kind == records.UNIT]
     assert [unit.bases for unit in units] == [(), (1,), (1, 2)]
     assert all(unit.rope and unit.tokens for unit in units)
 

@@ -18,6 +18,8 @@ from .shared import Known
 LINEAR, APART, DRAFTED = range(3)
 AS_IT_IS = 1  # linear prediction's mode
 MOST_BYTES = 192 << 20
+MOST_HELD = 1 << 30
+MOST_CHANNELS, MOST_STREAMS, MOST_COLUMNS, MOST_PRODUCT = 2048, 1024, 65536, 1 << 36
 TYPES = (7, 8, 14, 15, 18)  # F8_E5M2, F8_E4M3, F16, BF16, F32
 
 
@@ -107,6 +109,8 @@ class UnitDecoder:
         for back in unit.bases:
             require(back <= len(before) and back <= before[-back].unit.keep, "a base that is not kept")
             require(before[-back].tokens == self.tokens, "a base of other tokens")
+        held = sum(one.nbytes for back, one in enumerate(reversed(before), 1) if one.unit.keep >= back)
+        require(held <= MOST_HELD, "units that are kept too long")
         self.bases = [before[-back] for back in unit.bases]
         self.streams = self._streams()
         for stream in self.streams:
@@ -114,6 +118,9 @@ class UnitDecoder:
                 require(stream.rope.channels <= stream.channels, "a rope for wider rows")
         widths = [sum(stream.channels for stream in unit.streams) for unit in self.bases]
         base, near = sum(widths), sum(widths[:1])
+        for settings in filter(None, (unit.settings, unit.near)):
+            used = min(base, settings.most_base)
+            require(_columns(extents) * used * used <= MOST_PRODUCT, "a base of too many columns")
         self.sides = {FAR: Side(LinearDecoder(extents[0], self.streams, base, unit.settings, near), [])}
         self.draft: UnitDraft | None = None
         if unit.near is not None:
@@ -125,6 +132,10 @@ class UnitDecoder:
         self.names = self._names()
         self.apart: list[Chain] = []
         self.rows: list[list[int]] = []  # of each token so far, all streams' channels joined
+
+    @property
+    def nbytes(self) -> int:
+        return sum(extent.elements * extent.item for extent in self.extents)
 
     @property
     def tokens(self) -> int:
@@ -253,4 +264,12 @@ def _can_join(extents: list[Extent]) -> bool:
     kinds = all(extent.kind <= LATENT and extent.dtype in TYPES for extent in extents)
     axes = [axis for extent in extents for axis in extent.axes]
     plain = not any(label == LAYER or (label == BATCH and size > 1) for label, size in axes)
-    return same and kinds and plain and sum(extent.elements * extent.item for extent in extents) <= MOST_BYTES
+    narrow = all(extent.axes[-1][1] <= MOST_CHANNELS for extent in extents)
+    few = sum(extent.streams for extent in extents) <= MOST_STREAMS and _columns(extents) <= MOST_COLUMNS
+    small = sum(extent.elements * extent.item for extent in extents) <= MOST_BYTES
+    return same and kinds and plain and narrow and few and small
+
+
+def _columns(extents: list[Extent]) -> int:
+    """Channels of all streams."""
+    return sum(extent.streams * extent.axes[-1][1] for extent in extents)
