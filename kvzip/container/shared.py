@@ -166,7 +166,7 @@ class Shared:
         if kind == ROPE:
             self.ropes.append(Rope.of([], []))
         elif kind == TOKENS:
-            self.tokens.append(_read_tokens(Cursor(_NO_TOKENS, "")))
+            self.tokens.append(_ids_of(Cursor(_NO_TOKENS, "")))
 
 
 _NO_TOKENS = bytes(3)  # of a record: a count of 0, not deflated, nothing inside

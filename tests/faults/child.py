@@ -243,7 +243,8 @@ def warm() -> None:
     from kvzip.cli import main
 
     for module in pkgutil.walk_packages(kvzip.__path__, "kvzip."):
-        if module.name not in ("kvzip.__main__", "kvzip.pictures.mpl"):
+        own = not module.name.startswith("kvzip.integrations.")  # those need packages that may not be there
+        if own and module.name not in ("kvzip.__main__", "kvzip.pictures.mpl"):
             importlib.import_module(module.name)
     from tests.cli.tool import dump_bytes
 
