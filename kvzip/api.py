@@ -16,7 +16,7 @@ from kvzip.container.records import starts_container
 from kvzip.container.structures import DIRECTORY, Member, Start
 from kvzip.container.writer import Nowhere
 from kvzip.errors import OptionError
-from kvzip.files import DirectoryTarget, FileSource, FileTarget, StreamTarget, guarded, members
+from kvzip.files import DirectoryTarget, FileSource, StreamTarget, file_target, guarded, members, place
 from kvzip.files.faults import shown
 from kvzip.pipeline.compress import compress_members
 from kvzip.pipeline.decompress import Opening, decompress_members
@@ -68,7 +68,7 @@ def compress(
             return memory.getvalue()
         if isinstance(target, str | os.PathLike):
             inputs = [given for given in (source, draft) if isinstance(given, str | os.PathLike)]
-            with FileTarget(target, force=force, inputs=inputs) as file:
+            with file_target(target, force=force, inputs=inputs) as file:
                 report = _compress(source, file.file, chosen, progress)
                 file.commit()
             return report
@@ -79,9 +79,9 @@ def compress(
 
 
 def _compress(source: Source, out: BinaryIO, options: Options, progress: Progress | None) -> Report:
-    if isinstance(source, str | os.PathLike) and Path(source).is_dir():
+    if isinstance(source, str | os.PathLike) and place(source).is_dir():
         return compress_members(
-            directory_inputs(members(Path(source)).files), out, options, directory=True, progress=progress
+            directory_inputs(members(place(source)).files), out, options, directory=True, progress=progress
         )
     return compress_members([source_input(source)], out, options, progress=progress)
 
@@ -225,7 +225,7 @@ def restore(
             )
             folder.commit()
         return report
-    with FileTarget(target, force=force, like=like, inputs=inputs, parents=parents) as file:
+    with file_target(target, force=force, like=like, inputs=inputs, parents=parents) as file:
         report = decompress_members(opening, into(file.file), threads, progress=progress)
         file.commit()
     return report
@@ -308,8 +308,8 @@ def stats(
 def _stats(source: Source, chosen: Options, progress: Progress | None) -> Stats:
     start = Start(level=chosen.level, parameters=chosen.parameters)
     began = time.perf_counter()
-    if isinstance(source, str | os.PathLike) and Path(source).is_dir():
-        folder = Path(source)
+    if isinstance(source, str | os.PathLike) and place(source).is_dir():
+        folder = place(source)
         report = _measured(lambda: directory_inputs(members(folder).files), chosen, True, progress)
         found = summarise(shown(folder), report, start, began, False)
         return _compared(found, lambda: directory_inputs(members(folder).files), chosen, True)
@@ -380,8 +380,8 @@ def train_prior(
 
 def _inputs(sources: Iterable[Source]) -> Iterator[Any]:
     for source in sources:
-        if isinstance(source, str | os.PathLike) and Path(source).is_dir():
-            yield from directory_inputs(members(Path(source)).files)
+        if isinstance(source, str | os.PathLike) and place(source).is_dir():
+            yield from directory_inputs(members(place(source)).files)
         else:
             yield source_input(source)
 

@@ -12,7 +12,7 @@ from kvzip.archive.directory import Entry
 from kvzip.archive.pack import Packer, names_of
 from kvzip.archive.unpack import Archive
 from kvzip.errors import OptionError
-from kvzip.files import FileSource, FileTarget
+from kvzip.files import FileSource, Url, file_target, place
 from kvzip.files.members import member_parts
 from kvzip.pipeline.options import Options, Progress
 
@@ -38,10 +38,10 @@ def pack(
 
     Raises DumpError for what is no dump, TargetError where writing fails.
     """
-    paths = [Path(source) for source in sources]
+    paths = [place(source) for source in sources]
     chosen = archive_options(level, threads, options)
     names = names_of(paths)
-    with FileTarget(target, force=force, inputs=paths) as out:
+    with file_target(target, force=force, inputs=paths) as out:
         packer = Packer(out.file, chosen, progress)
         entries = [packer.add(path, name) for path, name in zip(paths, names, strict=True)]
         packer.close()
@@ -64,24 +64,24 @@ def unpack(
     threads: int = 0,
     force: bool = False,
     progress: Progress | None = None,
-) -> list[Path]:
+) -> list[Path | Url]:
     """Restore dumps below the folder ``target``, all or those of ``names`` or patterns; return the paths.
 
     Each file appears whole or not at all. Raises ContainerError if the archive is damaged, TargetError for files that
     are there already unless ``force``.
     """
-    made: list[Path] = []
+    made: list[Path | Url] = []
     with FileSource(archive) as source:
         held = Archive(source.file, source.name)
 
-        def create(entry: Entry) -> FileTarget:
-            made.append(place_of(entry, Path(target)))
-            return FileTarget(made[-1], force=force, inputs=[os.fspath(archive)], parents=True)
+        def create(entry: Entry) -> Any:
+            made.append(place_of(entry, place(target)))
+            return file_target(made[-1], force=force, inputs=[os.fspath(archive)], parents=True)
 
         held.restore(held.numbers(names), create, threads, progress)
     return made
 
 
-def place_of(entry: Entry, folder: Path) -> Path:
+def place_of(entry: Entry, folder: Path | Url) -> Path | Url:
     """Where an entry is restored. ContainerError if its name leads out of the folder."""
     return folder.joinpath(*member_parts(entry.name))

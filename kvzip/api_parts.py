@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from kvzip.api import opened_draft
-from kvzip.files import FileTarget
+from kvzip.files import file_target
 from kvzip.pipeline.difference import Difference, compare, compare_streams
 from kvzip.pipeline.draft import DraftGiven, open_draft
 from kvzip.pipeline.options import Progress
@@ -42,7 +42,7 @@ def extract(
     with (
         opened_draft(draft, threads, known) as drafts,
         open_tensors(source, threads, prior=known, draft=drafts, layout=layout) as held,
-        FileTarget(target, force=force, inputs=[source]) as out,
+        file_target(target, force=force, inputs=[source]) as out,
     ):
         count = write_parts(wanted.pick(held), held, out.file)
         out.commit()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from kvzip.api import container_input, into, opened_draft
 from kvzip.container.remains import Remains, remains_of
 from kvzip.container.structures import DIRECTORY
-from kvzip.files import DirectoryTarget, FileTarget
+from kvzip.files import DirectoryTarget, Url, file_target, place
 from kvzip.files.naming import mark_of
 from kvzip.files.source import kept
 from kvzip.pipeline.draft import DraftGiven
@@ -86,28 +86,28 @@ def restore_remains(
         with DirectoryTarget(target, force=force, inputs=inputs, parents=parents) as folder:
             salvager = Salvager(remains, where, lambda member, _: folder.create(member.name), progress)
             report, losses = salvager.run(threads)
-            _publish(folder, Path(target), losses, where)
+            _publish(folder, place(target), losses, where)
         return report, losses
-    with FileTarget(target, force=force, like=like, inputs=inputs, parents=parents) as file:
+    with file_target(target, force=force, like=like, inputs=inputs, parents=parents) as file:
         report, losses = Salvager(remains, where, into(file.file), progress).run(threads)
-        _publish(file, Path(target), losses, where)
+        _publish(file, place(target), losses, where)
     return report, losses
 
 
-def _publish(target: Any, path: Path, losses: Losses, where: str) -> None:
+def _publish(target: Any, path: Path | Url, losses: Losses, where: str) -> None:
     """Give a finished target its name, its mark first if it needs one; without need an old mark goes."""
     mark = mark_of(path)
-    if path.exists() and not (path.is_file() or path.is_dir()):  # a device has no beside
+    if isinstance(path, Path) and path.exists() and not (path.is_file() or path.is_dir()):  # a device has no beside
         target.commit()
         return
     if not losses:
         target.commit()
         with suppress(OSError, ValueError, AttributeError):
-            if json.loads(mark.read_text("utf-8")).get("command") == "salvage":
+            if isinstance(mark, Path) and json.loads(mark.read_text("utf-8")).get("command") == "salvage":
                 mark.unlink()
         return
     text = json.dumps({"command": "salvage", "container": where, **losses.to_json()}, indent=1) + "\n"
-    with FileTarget(mark, force=True) as file:
+    with file_target(mark, force=True) as file:
         file.file.write(text.encode())
         file.commit()
     try:

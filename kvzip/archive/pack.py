@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from kvzip.container.records import ARCHIVE_MAGIC
 from kvzip.errors import DraftError, DumpError
 from kvzip.files.faults import shown
 from kvzip.files.members import member_parts
+from kvzip.files.url import Url
 from kvzip.pipeline.compress import compress_members
 from kvzip.pipeline.draft import open_draft
 from kvzip.pipeline.options import Options, Progress
@@ -27,7 +27,7 @@ MOST_STEPS = 8  # dumps that are restored to restore one
 class _Packed:
     """What stays of a dump that later ones may be coded against."""
 
-    path: Path
+    path: Path | Url
     number: int
     steps: int
     rows: Rows
@@ -43,7 +43,7 @@ class Packer:
         self.earlier: list[_Packed] = []
         self.at = out.write(ARCHIVE_MAGIC)
 
-    def add(self, path: Path, name: str) -> Entry:
+    def add(self, path: Path | Url, name: str) -> Entry:
         """Append a dump. DumpError if it is none, or if one that it is coded against has changed since."""
         rows = self._rows(path)
         found = best_of(rows, [(one.steps, one.rows) for one in self.earlier]) if rows else None
@@ -74,7 +74,7 @@ class Packer:
         self.at += write_directory(self.out, self.entries, self.at)
         return self.at
 
-    def _rows(self, path: Path) -> Rows | None:
+    def _rows(self, path: Path | Url) -> Rows | None:
         try:
             with open_draft(path, self.options.threads, self.options.layout) as cache:
                 return rows_of(cache)
@@ -82,19 +82,20 @@ class Packer:
             return None  # no floats that could be compared, or no dump, which the compressor says better
 
 
-def _status(path: Path) -> tuple[int, int, int]:
-    info = os.stat(path)
-    return info.st_size, info.st_mtime_ns, info.st_ino
+def _status(path: Path | Url) -> tuple[int, int, int]:
+    info = path.stat()
+    return info.st_size, info.st_mtime_ns, getattr(info, "st_ino", 0)
 
 
-def names_of(paths: Sequence[Path]) -> list[str]:
+def names_of(paths: Sequence[Path | Url]) -> list[str]:
     """What each file is called in the archive: its path, without what leads out of the folder it is unpacked in.
 
     DumpError if two would be called the same.
     """
-    names: dict[str, Path] = {}
+    names: dict[str, Path | Url] = {}
     for path in paths:
-        parts = [part for part in path.parts if part not in (path.anchor, "..", ".")]
+        anchor = path.anchor if isinstance(path, Path) else ""
+        parts = [part for part in path.parts if part not in (anchor, "..", ".")]
         name = "/".join(parts)
         member_parts(name)
         if name in names:

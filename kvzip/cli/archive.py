@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json as json_module
-import os
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import Voice
 from kvzip.errors import OptionError
-from kvzip.files import FileSource, FileTarget, StreamTarget, target_of
+from kvzip.files import FileSource, StreamTarget, file_target, place, target_of
 from kvzip.files.faults import shown
 from kvzip.files.source import kept
 
@@ -40,11 +38,11 @@ def pack(
     if "-" in names:
         raise OptionError("a dump in an archive is read more than once: give files, not standard input")
     options, voice = archive_options(level, threads, choices), Voice(settings.quiet, settings.verbose)
-    paths = [Path(name) for name in names]
+    paths = [place(name) for name in names]
     called = names_of(paths)
     began = time.perf_counter()
     voice.announce_compilation("compress")
-    total = sum(os.stat(path).st_size for path in paths if path.is_file())
+    total = sum(path.stat().st_size for path in paths if path.is_file())
     with (
         target_of(output, force=settings.force, inputs=paths) as target,
         voice.progress(shown(output), total) as progress,
@@ -102,7 +100,7 @@ def unpack(
     Options.make(threads=threads)
     if stdout and output_dir is not None:
         raise OptionError("-c and --output-dir exclude each other; give one of them")
-    voice, folder = Voice(settings.quiet, settings.verbose), Path(output_dir or ".")
+    voice, folder = Voice(settings.quiet, settings.verbose), place(output_dir or ".")
     with ExitStack() as opened:
         source = opened.enter_context(FileSource(name))
         archive = Archive(source.file if source.file.seekable() else kept(source.file, opened), source.name)
@@ -115,7 +113,7 @@ def unpack(
         def create(entry: Any) -> Any:
             if stdout:
                 return StreamTarget(force=settings.force, inputs=inputs)
-            return FileTarget(place_of(entry, folder), force=settings.force, inputs=inputs, parents=True)
+            return file_target(place_of(entry, folder), force=settings.force, inputs=inputs, parents=True)
 
         def done(entry: Any) -> None:
             target = "-" if stdout else str(place_of(entry, folder))

@@ -22,7 +22,7 @@ from kvzip.cli.existing import is_done, may_replace
 from kvzip.cli.sizes import human
 from kvzip.cli.voice import OUT_OF_MEMORY, Progress, Voice
 from kvzip.errors import KvzipError, OptionError
-from kvzip.files import Inputs, Job, plan_outputs
+from kvzip.files import Inputs, Job, is_url, place, plan_outputs
 from kvzip.files.faults import shown
 from kvzip.pipeline.room import threads_that_fit
 
@@ -206,7 +206,7 @@ class _Batch:
 
     def _do(self, job: Job, voice: Voice, threads: int) -> Done:
         force = self.settings.force
-        if self.settings.skip_existing and job.target != "-" and os.path.lexists(job.target):
+        if self.settings.skip_existing and job.target != "-" and _is_there(job.target):
             if is_done(job, self.verb == "decompress"):
                 voice.say(f"skipped, there already: {shown(job.target)}", detail=True)
                 return Done(job, skipped="there already")
@@ -257,11 +257,15 @@ class _Batch:
         return f"{len(self.done)} of {total} files"
 
 
+def _is_there(target: Any) -> bool:
+    return target.exists() if is_url(target) else os.path.lexists(target)
+
+
 def _size(job: Job) -> int:
     """Bytes of a job's input, as far as a look tells."""
     try:
-        return 0 if job.source == "-" or job.directory else os.stat(job.source).st_size
-    except OSError:
+        return 0 if job.source == "-" or job.directory else place(job.source).stat().st_size
+    except (OSError, KvzipError):
         return 0
 
 

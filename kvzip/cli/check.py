@@ -14,7 +14,7 @@ from kvzip.cli.sizes import human
 from kvzip.cli.voice import Voice
 from kvzip.container.records import starts_archive
 from kvzip.errors import ContainerError, DumpError, KvzipError, UnsupportedError
-from kvzip.files import FileSource
+from kvzip.files import FileSource, Url, place
 from kvzip.files.faults import shown
 from kvzip.files.source import kept
 
@@ -88,14 +88,14 @@ def _check_archive(source: FileSource, threads: int, voice: Voice | None) -> tup
 
 
 def check_container(
-    name: str | Path, threads: int, needs: tuple[Any, Any] = (None, None), voice: Voice | None = None
+    name: str | Path | Url, threads: int, needs: tuple[Any, Any] = (None, None), voice: Voice | None = None
 ) -> tuple[int, int]:
     """Decode a container to nowhere, by the prior and the draft that it ``needs``; return its bytes and those of what
     it holds."""
     from kvzip.api import into
     from kvzip.pipeline.decompress import Opening, decompress_members
 
-    if name != "-" and Path(name).is_dir():
+    if name != "-" and place(name).is_dir():
         raise DumpError(f"it is a folder: {shown(name)}; name the containers in it")
     with FileSource(name) as source:
         if starts_archive(source.file):

@@ -7,13 +7,13 @@ many bytes as the input has, or what is as large as the container says: quick; `
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import Any
 
 from kvzip.container.indexed import held_by
 from kvzip.container.records import MAGIC, starts_container
 from kvzip.container.structures import DIRECTORY
 from kvzip.errors import KvzipError
-from kvzip.files import FileSource, Job, members
+from kvzip.files import FileSource, Job, members, place
 from kvzip.files.naming import mark_of
 
 
@@ -21,7 +21,7 @@ def is_done(job: Job, decompress: bool) -> bool:
     """Whether a job's output needs not be made again."""
     if "-" in (job.source, job.target):
         return False
-    source, target = Path(job.source), Path(job.target)
+    source, target = place(job.source), place(job.target)
     try:
         if decompress:
             return _is_restored(source, target)
@@ -40,16 +40,16 @@ def may_replace(job: Job, decompress: bool) -> bool:
 
     What was restored may have been worked on since; it is never replaced unless that is asked for.
     """
-    if decompress or Path(job.target).is_dir():
+    if decompress or place(job.target).is_dir():
         return False
     try:
-        with open(job.target, "rb") as file:
-            return MAGIC.startswith(file.read(len(MAGIC)))
-    except OSError:
+        with FileSource(job.target) as source:
+            return MAGIC.startswith(source.file.read(len(MAGIC)))
+    except (OSError, KvzipError):
         return False
 
 
-def _is_restored(container: Path, target: Path) -> bool:
+def _is_restored(container: Any, target: Any) -> bool:
     """Whether what a container holds is there, each file with its size."""
     held = _held_by(container)
     if held is None or target.is_dir() == ("" in held):
@@ -63,7 +63,7 @@ def _is_restored(container: Path, target: Path) -> bool:
     )
 
 
-def _held_by(container: Path) -> dict[str, int] | None:
+def _held_by(container: Any) -> dict[str, int] | None:
     """Sizes of the files that a container holds, by name ("" for the only one); None if it is none.
 
     ContainerError if it is not whole.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import xxhash
@@ -19,7 +19,7 @@ from kvzip.container.structures import SINGLE, BlockHead, Member, Start
 from kvzip.container.unit import Unit
 from kvzip.dumps.safetensors import Header, parse_header, read_header
 from kvzip.errors import ContainerError, DumpError, KvzipError
-from kvzip.files import FileSource, members
+from kvzip.files import FileSource, members, place
 from kvzip.files.source import kept
 from kvzip.layouts.registry import recognise
 
@@ -106,8 +106,8 @@ def list_tensors(inputs: Sequence[str], *, json: bool) -> None:
 
 def listings(name: str) -> list[Listing]:
     """A dump's or a container's tensors; a directory's dumps one by one."""
-    if name != "-" and Path(name).is_dir():
-        return [item for _, path in members(Path(name)).files for item in _try(str(path))]
+    if name != "-" and place(name).is_dir():
+        return [item for _, path in members(place(name)).files for item in _try(os.fspath(path))]
     with FileSource(name) as source:
         if starts_archive(source.file):
             return list(_archive(source))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from kvzip.cli.voice import Voice
 from kvzip.errors import TargetError
-from kvzip.files import FileTarget
+from kvzip.files import file_target
 from kvzip.files.faults import shown
 from kvzip.pictures.formats import drawn, format_of
 from kvzip.pipeline.stats import Stats
@@ -43,9 +44,9 @@ class Plot:
         voice.say(f"{shown(self._path)}: {len(data):,} bytes written", only_terminal=True)
 
     @contextmanager
-    def _opened(self) -> Iterator[FileTarget]:
+    def _opened(self) -> Iterator[Any]:
         try:
-            with FileTarget(self._path, force=self._force, inputs=self._inputs) as target:
+            with file_target(self._path, force=self._force, inputs=self._inputs) as target:
                 yield target
         except TargetError as error:
             raise TargetError(str(error).replace(" with -o", " with --plot")) from error

@@ -15,7 +15,7 @@ from kvzip.cli.batch import Done, Settings, line, run
 from kvzip.cli.voice import Voice
 from kvzip.container.records import starts_container
 from kvzip.errors import KvzipError, OptionError
-from kvzip.files import FileSource, FileTarget, Inputs, Job, StreamTarget, members
+from kvzip.files import FileSource, Inputs, Job, StreamTarget, Url, file_target, members, place
 from kvzip.files.faults import shown
 
 
@@ -89,7 +89,9 @@ def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sour
 
     began = time.perf_counter()
     if job.directory:
-        root = Path(job.source)
+        root = place(job.source)
+        if isinstance(root, Url) and settings.remove:
+            raise OptionError(f"--rm removes no folder at a URL: {shown(str(root))}; add -r for the files below it")
         voice.announce_compilation("compress")
         tree = members(root)
         for name in (*tree.empty, *tree.links):
@@ -118,7 +120,7 @@ def _compress_one(job: Job, settings: Settings, options: Any, voice: Voice, sour
             source.check_unchanged()
             target.commit()
         done = Done(job, report.source_bytes, report.container_bytes, time.perf_counter() - began)
-        return _finish(done, settings, options, voice, lambda: _unlink(source), "compress")
+        return _finish(done, settings, options, voice, source.remove, "compress")
 
 
 def _decompress_one(
@@ -148,7 +150,7 @@ def _decompress_one(
                 )  # fmt: skip
         source.check_unchanged()
         done = Done(job, report.container_bytes, report.source_bytes, time.perf_counter() - began)
-        return _finish(done, settings, None, voice, lambda: _unlink(source), "decompress")
+        return _finish(done, settings, None, voice, source.remove, "decompress")
 
 
 def _finish(
@@ -191,20 +193,13 @@ def _remove_stored(root: Path, stored: dict[Path, os.stat_result]) -> None:
             os.rmdir(folder)
 
 
-def _unlink(source: FileSource) -> None:
-    """Remove a source that is still what was read."""
-    source.check_unchanged()
-    assert source.path is not None
-    os.unlink(source.path)
-
-
 def _target(
     job: Job, settings: Settings, inputs: list[Any], like: os.stat_result | None
 ) -> AbstractContextManager[Any]:
     if job.target == "-":
         return StreamTarget(force=settings.force, inputs=inputs)
     regular = like if like is not None and stat.S_ISREG(like.st_mode) else None
-    return FileTarget(job.target, force=settings.force, like=regular, inputs=inputs, parents=job.parents)
+    return file_target(job.target, force=settings.force, like=regular, inputs=inputs, parents=job.parents)
 
 
 def _status(source: FileSource) -> Iterator[os.stat_result]:

@@ -17,7 +17,8 @@ from kvzip.files.naming import (
 )
 from kvzip.files.signals import Interrupted, interruptible
 from kvzip.files.source import FileSource, guarded
-from kvzip.files.target import FileTarget, StreamTarget, target_of
+from kvzip.files.target import FileTarget, StreamTarget, file_target, target_of
+from kvzip.files.url import Url, is_url, place
 
 __all__ = [
     "DirectoryTarget",
@@ -29,13 +30,17 @@ __all__ = [
     "Plan",
     "StreamTarget",
     "Tree",
+    "Url",
     "compressed_name",
+    "file_target",
     "files_below",
     "guarded",
     "inputs_of",
     "interruptible",
     "is_container_name",
+    "is_url",
     "members",
+    "place",
     "plan_outputs",
     "restored_name",
     "target_of",

@@ -10,12 +10,12 @@ import glob
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from kvzip.errors import DumpError, OptionError
 from kvzip.files.faults import shown
 from kvzip.files.members import members, natural_order
 from kvzip.files.source import FileSource
+from kvzip.files.url import Url, is_url, place
 
 STANDARD = "-"
 _WILD = "*?["
@@ -55,9 +55,11 @@ def _expanded(text: str) -> list[str]:
     """The files that a pattern matches; a name without wildcards, or of a file that is there, stands for itself."""
     if text == STANDARD or not any(sign in text for sign in _WILD) or os.path.lexists(text):
         return [text]
-    found = glob.glob(text, recursive=True)
+    if is_url(text) and "http" in text.partition(":")[0]:
+        return [text]  # a question mark begins its query
+    found = Url(text).matching() if is_url(text) else glob.glob(text, recursive=True)
     if "**" in text:
-        found = [name for name in found if not os.path.isdir(name)]
+        found = [name for name in found if is_url(name) or not os.path.isdir(name)]
     if not found:
         raise DumpError(f"no file matches: {shown(text)}; check the pattern")
     return sorted(found, key=natural_order)
@@ -81,9 +83,9 @@ def files_below(names: Sequence[str]) -> tuple[list[str], list[str]]:
     found: list[str] = []
     links: list[str] = []
     for name in names:
-        if name != STANDARD and os.path.isdir(name):
-            tree = members(Path(name))
-            found += [str(path) for _, path in tree.files]
+        if name != STANDARD and place(name).is_dir():
+            tree = members(place(name))
+            found += [os.fspath(path) for _, path in tree.files]
             links += [os.path.join(name, link) for link in tree.links]
         else:
             found.append(name)

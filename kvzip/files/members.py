@@ -11,10 +11,12 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kvzip.errors import ContainerError, DumpError
 from kvzip.files.faults import reading, shown
 from kvzip.files.placement import is_temporary
+from kvzip.files.url import Url
 
 MOST_PARTS = 128
 """Of a member's name: folders that are nested deeper some systems can make, but nobody's tools remove."""
@@ -30,7 +32,7 @@ _WINDOWS_FORBIDDEN = re.compile(r'[\x00-\x1f<>:"|?*\\]')
 class Tree:
     """What lies below a directory; all names are relative, with ``/``."""
 
-    files: list[tuple[str, Path]] = field(default_factory=list)
+    files: list[tuple[str, Any]] = field(default_factory=list)
     """Name and path of each regular file, links to files followed, in natural order."""
 
     empty: list[str] = field(default_factory=list)
@@ -40,12 +42,16 @@ class Tree:
     """Links to folders, which are not followed."""
 
 
-def members(directory: Path, wanted: Callable[[str], bool] | None = None) -> Tree:
+def members(directory: Path | Url, wanted: Callable[[str], bool] | None = None) -> Tree:
     """All files below ``directory`` except kvzip's own temporaries, or those whose name ``wanted`` accepts.
 
     DumpError for a socket, a fifo, a device, a broken link, or a name that is not UTF-8.
     """
     tree = Tree()
+    if isinstance(directory, Url):
+        tree.files = [(name, file) for name, file in directory.below() if wanted is None or wanted(name)]
+        tree.files.sort(key=lambda file: natural_order(file[0]))
+        return tree
     pending = [("", directory)]
     while pending:
         prefix, folder = pending.pop()

@@ -16,10 +16,12 @@ from kvzip.errors import OptionError
 from kvzip.files.faults import shown
 from kvzip.files.members import members
 from kvzip.files.source import missing
+from kvzip.files.url import Url, is_url, place
 
 SUFFIX = ".kvz"
 STANDARD: Literal["-"] = "-"
-Place = Path | Literal["-"]
+Name = Path | Url
+Place = Name | Literal["-"]
 """A path, or "-" for standard input or output; ``Path("-")`` is a file of that name, ./- to the user."""
 
 
@@ -40,9 +42,9 @@ class Plan:
     """What to do, and what is left out."""
 
     jobs: list[Job] = field(default_factory=list)
-    containers: list[Path] = field(default_factory=list)
+    containers: list[Name] = field(default_factory=list)
     """Files found with -r that are compressed already."""
-    links: list[Path] = field(default_factory=list)
+    links: list[Name] = field(default_factory=list)
     """Links to folders found with -r, which are not followed."""
 
 
@@ -52,20 +54,20 @@ def is_container_name(name: str | os.PathLike[str]) -> bool:
     return last.lower().endswith(SUFFIX) and len(last) > len(SUFFIX)
 
 
-def compressed_name(path: Path) -> Path:
+def compressed_name(path: Name) -> Name:
     """``path`` with .kvz; for ``.`` and ``..`` a file beside the directory they stand for."""
     named = _named(path)
     return named.with_name(named.name + SUFFIX)
 
 
-def restored_name(path: Path) -> Path:
+def restored_name(path: Name) -> Name:
     """``path`` without .kvz, or OptionError."""
     if not is_container_name(path):
         raise OptionError(f"no {SUFFIX} at the end of the name: {shown(path)}; name the output with -o")
     return path.with_name(path.name[: -len(SUFFIX)])
 
 
-def mark_of(target: Path) -> Path:
+def mark_of(target: Name) -> Name:
     """Where it is said what an output lacks that was restored from a damaged container."""
     return target.with_name(f"{target.name}.lost.json")
 
@@ -89,7 +91,7 @@ def plan_outputs(
         absolute one without its root.
     OptionError for whatever would leave it open which bytes end up in which file.
     """
-    folder = None if output_dir is None else Path(output_dir)
+    folder = None if output_dir is None else place(output_dir)
     if "" in inputs or output == "":
         raise OptionError("a file name is empty; perhaps a variable of a script is not set")
     unique = _without_repeats([*inputs, *listed])
@@ -97,7 +99,7 @@ def plan_outputs(
     plan = Plan()
     mirrored = set(listed) - set(inputs)
     for text in unique:
-        path = Path(text)
+        path = place(text)
         below = _mirrored(path, folder) if folder is not None and text in mirrored else folder
         if text == STANDARD:
             plan.jobs.append(Job(STANDARD, _given(output) or STANDARD))
@@ -109,8 +111,10 @@ def plan_outputs(
     return plan
 
 
-def _mirrored(path: Path, folder: Path) -> Path:
+def _mirrored(path: Name, folder: Name) -> Name:
     """The folder below ``folder`` for what a list calls ``path``."""
+    if isinstance(path, Url):
+        return folder.joinpath(*path.parts[:-1])
     parts = Path(os.path.normpath(path)).parent.parts
     parts = parts[1:] if path.is_absolute() else parts
     if ".." in parts:
@@ -118,7 +122,7 @@ def _mirrored(path: Path, folder: Path) -> Path:
     return folder.joinpath(*parts)
 
 
-def _single_job(path: Path, output: str | None, folder: Path | None, decompress: bool) -> Job:
+def _single_job(path: Name, output: str | None, folder: Name | None, decompress: bool) -> Job:
     is_directory = path.is_dir()
     if decompress and is_directory:
         raise OptionError(f"it is a folder: {shown(path)}; add -r to decompress the containers below it")
@@ -127,8 +131,9 @@ def _single_job(path: Path, output: str | None, folder: Path | None, decompress:
         if target is not None and output.endswith(("/", os.sep)):
             raise OptionError(f"it names a folder: {shown(target)}; use --output-dir instead of -o")
     else:
-        if decompress and not is_container_name(path) and not os.path.lexists(path):
-            raise missing(path)
+        known = isinstance(path, Url) or os.path.lexists(path)
+        if decompress and not is_container_name(path) and not known:
+            raise missing(Path(path))
         target = restored_name(path) if decompress else compressed_name(path)
         if folder is not None:
             target = folder / target.name
@@ -137,7 +142,7 @@ def _single_job(path: Path, output: str | None, folder: Path | None, decompress:
     return Job(path, target or STANDARD, directory=is_directory, parents=folder is not None)
 
 
-def _jobs_below(top: Path, folder: Path | None, decompress: bool, plan: Plan) -> Iterator[Job]:
+def _jobs_below(top: Name, folder: Name | None, decompress: bool, plan: Plan) -> Iterator[Job]:
     tree = members(top, is_container_name if decompress else None)
     plan.links.extend(top / name for name in tree.links)
     for name, path in tree.files:
@@ -150,11 +155,11 @@ def _jobs_below(top: Path, folder: Path | None, decompress: bool, plan: Plan) ->
         yield Job(path, target, parents=folder is not None)
 
 
-def _check_options(inputs: Sequence[str], recursive: bool, output: str | None, folder: Path | None) -> None:
+def _check_options(inputs: Sequence[str], recursive: bool, output: str | None, folder: Name | None) -> None:
     if folder is not None:
         if STANDARD in inputs:
             raise OptionError("standard input has no name to use in --output-dir; name the output with -o")
-        if folder.exists() and not folder.is_dir():
+        if not isinstance(folder, Url) and folder.exists() and not folder.is_dir():
             raise OptionError(f"--output-dir is no folder: {shown(folder)}; choose another")
     if output is None:
         return
@@ -162,16 +167,16 @@ def _check_options(inputs: Sequence[str], recursive: bool, output: str | None, f
         raise OptionError("-o/-c and --output-dir exclude each other; give one of them")
     if len(inputs) > 1:
         raise OptionError(f"one output for {len(inputs)} inputs; use --output-dir, or one command for each")
-    if recursive and any(text != STANDARD and os.path.isdir(text) for text in inputs):
+    if recursive and any(text != STANDARD and place(text).is_dir() for text in inputs):
         raise OptionError("-r gives each file its own output; use --output-dir instead of -o/-c, or leave out -r")
-    if output != STANDARD and os.path.isdir(output):
+    if output != STANDARD and not is_url(output) and os.path.isdir(output):
         raise OptionError(f"it is a folder: {shown(output)}; use --output-dir instead of -o")
 
 
 def _without_repeats(inputs: Sequence[str]) -> list[str]:
     unique: dict[str, str] = {}
     for text in inputs:
-        unique.setdefault(STANDARD if text == STANDARD else os.path.realpath(text), text)
+        unique.setdefault(STANDARD if text == STANDARD else _real(place(text)), text)
     return list(unique.values())
 
 
@@ -183,8 +188,7 @@ def _refuse_collisions(jobs: list[Job]) -> None:
         if job.target == STANDARD or job.source == STANDARD:
             kept.append(job)
             continue
-        place = os.path.realpath(job.target)
-        first = writers.setdefault(place, job.source)
+        first = writers.setdefault(_real(job.target), job.source)
         if first is job.source:
             kept.append(job)
         elif not _same_name(first, job.source):
@@ -196,23 +200,30 @@ def _refuse_collisions(jobs: list[Job]) -> None:
 
 
 def _same_name(first: Place, second: Place) -> bool:
-    return os.path.realpath(first) == os.path.realpath(second)
+    return _real(first) == _real(second)
 
 
-def _given(output: str | None) -> Path | None:
+def _real(path: Place) -> str:
+    """A name that is the same for two names of one file."""
+    return path.text if isinstance(path, Url) else os.path.realpath(path)
+
+
+def _given(output: str | None) -> Name | None:
     """The path in -o; None where there is none or it is standard output."""
-    return None if output is None or output == STANDARD else Path(output)
+    return None if output is None or output == STANDARD else place(output)
 
 
-def _named(path: Path) -> Path:
+def _named(path: Name) -> Name:
     """``path`` with a real name at its end, still relative if it was: ``.`` is ``../name``."""
     if path.name not in ("", ".."):
         return path
-    name = path.resolve().name
+    name = "" if isinstance(path, Url) else path.resolve().name
     if not name:
         raise OptionError(f"no name to derive the output's from: {shown(path)}; name it with -o")
     return path / ".." / name
 
 
-def _is_within(path: Path, folder: Path) -> bool:
+def _is_within(path: Name, folder: Name) -> bool:
+    if isinstance(path, Url) or isinstance(folder, Url):
+        return _real(path).startswith(_real(folder).rstrip("/") + "/")
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

@@ -21,6 +21,7 @@ from kvzip.errors import DumpError, OptionError, nearest
 from kvzip.files.faults import reading, shown
 from kvzip.files.guarded import BUFFER, GuardedReader
 from kvzip.files.placement import is_temporary
+from kvzip.files.url import Url, place
 
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
 _NAMES_COMPARED = 10_000
@@ -34,13 +35,17 @@ class FileSource:
     path: a path, or the string "-" for standard input (``Path("-")`` is a file of that name).
     file: the bytes, buffered: ``read`` and ``readinto`` give short counts only at the end; it has ``peek``.
     size: bytes from the first to the last, None for pipes and devices.
-    stat: the status at the start, None for a stand-in of standard input that has none.
+    stat: the status at the start, None at a URL and for a stand-in of standard input that has none.
     name: for messages.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = None if path == "-" else Path(path)
-        self.name = "standard input" if self.path is None else shown(self.path)
+        self.path = None if path == "-" else place(path)
+        self.name = "standard input" if self.path is None else shown(str(self.path))
+        self.stat: os.stat_result | None = None
+        if isinstance(self.path, Url):
+            self._open_remote(self.path)
+            return
         stream = _standard_input() if self.path is None else _open(self.path, self.name)
         self.stat = _status(stream)
         regular = self.stat is not None and stat.S_ISREG(self.stat.st_mode)
@@ -49,6 +54,15 @@ class FileSource:
         if self.stat is not None and self._start is not None:
             self.size = max(0, self.stat.st_size - self._start)
         self._raw = GuardedReader(stream, self.name, position=self._start, owned=self.path is not None)
+        self.file = io.BufferedReader(self._raw, BUFFER)
+
+    def _open_remote(self, url: Url) -> None:
+        from kvzip.files.remote import open_remote
+
+        self._version = url.status()
+        stream, self.size = open_remote(url)
+        self._start = None if self.size is None else 0
+        self._raw = GuardedReader(stream, self.name, position=self._start, owned=True)
         self.file = io.BufferedReader(self._raw, BUFFER)
 
     def __enter__(self) -> FileSource:
@@ -63,6 +77,12 @@ class FileSource:
         """Close the file; standard input stays open."""
         self.file.close()
 
+    def remove(self) -> None:
+        """Remove the file, if it is still what was read."""
+        self.check_unchanged()
+        assert self.path is not None
+        self.path.unlink()
+
     @property
     def count(self) -> int:
         """Bytes taken from the system so far, some of them perhaps still in the buffer."""
@@ -73,6 +93,10 @@ class FileSource:
 
         Call it after the last read, and before the source is removed.
         """
+        if isinstance(self.path, Url):
+            if self.path.status() != self._version:
+                raise DumpError(f"changed while it was read: {self.name}; try again once its writer is done")
+            return
         if self.stat is None or self.size is None or self._start is None:
             return
         with reading(self.name):

@@ -14,12 +14,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kvzip.errors import OptionError, TargetError
 from kvzip.files import placement, unfinished
 from kvzip.files.faults import shown, target_error, writing
 from kvzip.files.guarded import BUFFER, GuardedWriter
+from kvzip.files.url import Url, place
+
+if TYPE_CHECKING:
+    from kvzip.files.remote import RemoteTarget
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _DIRECT = os.O_WRONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
@@ -206,13 +210,30 @@ class StreamTarget:
                 self._stream.flush()
 
 
+def file_target(
+    path: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    like: os.stat_result | None = None,
+    inputs: Sequence[placement.Input] = (),
+    parents: bool = False,
+) -> FileTarget | RemoteTarget:
+    """Where an output goes that is named by a path or a URL; see ``FileTarget``."""
+    where = place(path)
+    if isinstance(where, Url):
+        from kvzip.files.remote import RemoteTarget
+
+        return RemoteTarget(where, force=force, inputs=inputs)
+    return FileTarget(where, force=force, like=like, inputs=inputs, parents=parents)
+
+
 def target_of(
     output: str, *, force: bool = False, inputs: Sequence[placement.Input] = ()
-) -> FileTarget | StreamTarget:
+) -> FileTarget | RemoteTarget | StreamTarget:
     """Where an output goes that a user names: "-" is standard output."""
     if output == "-":
         return StreamTarget(force=force, inputs=inputs)
-    return FileTarget(output, force=force, inputs=inputs)
+    return file_target(output, force=force, inputs=inputs)
 
 
 def _standard_output() -> BinaryIO:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from kvzip.container.shared import DraftPart
 from kvzip.dtypes import DTYPES, Dtype
 from kvzip.dumps.safetensors import read_header
 from kvzip.errors import DraftError, DumpError
-from kvzip.files import FileSource, members
+from kvzip.files import FileSource, members, place
 from kvzip.pipeline.reader import Reader
 from kvzip.pipeline.survey import BYTES_SAMPLE, type_of_bytes
 from kvzip.predict.prior import Prior
@@ -165,8 +164,8 @@ def open_draft(given: DraftGiven, threads: int = 0, layout: str | None = None, p
             pieces += _file(io.BytesIO(given), where, where, threads, layout, prior)
         else:
             where = str(given)
-            folder = Path(given).is_dir()
-            paths = [path for _, path in members(Path(given)).files] if folder else [Path(given)]
+            folder = place(given).is_dir()
+            paths = [path for _, path in members(place(given)).files] if folder else [place(given)]
             for path in paths:
                 source = files.enter_context(FileSource(path))
                 if folder and not path.name.endswith((".safetensors", ".kvz")):

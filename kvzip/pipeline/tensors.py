@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from kvzip.container.records import starts_container
 from kvzip.dtypes import DTYPES
 from kvzip.dumps.safetensors import Header, TensorEntry, read_header
 from kvzip.errors import DumpError
-from kvzip.files import FileSource, members
+from kvzip.files import FileSource, members, place
 from kvzip.files.source import kept
 from kvzip.layouts.registry import recognise
 from kvzip.pipeline.draft import Draft
@@ -102,9 +101,9 @@ def open_tensors(
     """
     opened = ExitStack()
     try:
-        if path != "-" and Path(path).is_dir():
+        if path != "-" and place(path).is_dir():
             files = []
-            for name, below in members(Path(path)).files:
+            for name, below in members(place(path)).files:
                 source = opened.enter_context(FileSource(below))
                 files.append(_file(source, source.file, name, layout))
             return Tensors(str(path), files, opened)
