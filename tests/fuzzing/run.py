@@ -64,6 +64,8 @@ def main() -> None:
     modes = chosen.mode or (["checked"] if chosen.files else list(MODES))
     for mode in modes:
         _run(mode, chosen, chosen.seconds // len(modes))
+    if chosen.files:
+        return
     finds = sorted(chosen.folder.glob("find-*"))
     print(f"{len(finds)} finds: {' '.join(map(str, finds))}" if finds else "no finds")
     raise SystemExit(bool(finds))
@@ -105,7 +107,7 @@ def _work(mode: str, chosen: Any) -> None:
         (corpus / sha256(blob).hexdigest()).write_bytes(blob)
     flags = {
         "max_total_time": chosen.seconds, "seed": chosen.seed, "max_len": court.most, "timeout": 300,
-        "len_control": 0, "rss_limit_mb": 0, "reload": 0, "artifact_prefix": court.prefix, "print_final_stats": 1,
+        "report_slow_units": 300, "len_control": 0, "rss_limit_mb": 0, "reload": 0, "artifact_prefix": court.prefix, "print_final_stats": 1,
     }  # fmt: skip
     arguments = ["fuzz", *(f"-{name}={value}" for name, value in flags.items()), str(corpus)]
     atheris.Setup(arguments, court.judge, custom_mutator=court.mutated)
