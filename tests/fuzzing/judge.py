@@ -79,7 +79,7 @@ class Claims:
             kind, length = blob[at], int.from_bytes(blob[at + 1 : at + 5], "little")
             payload = memoryview(blob)[at + 5 : at + 5 + length]
             with suppress(kvzip.KvzipError):
-                if kind == records.START:
+                if kind == records.START and not slab:
                     start = Start.from_bytes(payload, "")
                     claims.source, claims.trained, slab = start.source, bool(start.needs), 1 << start.block_log2
                 elif kind == records.MEMBER:

@@ -107,7 +107,8 @@ def _work(mode: str, chosen: Any) -> None:
         (corpus / sha256(blob).hexdigest()).write_bytes(blob)
     flags = {
         "max_total_time": chosen.seconds, "seed": chosen.seed, "max_len": court.most, "timeout": 300,
-        "report_slow_units": 300, "len_control": 0, "rss_limit_mb": 0, "reload": 0, "artifact_prefix": court.prefix, "print_final_stats": 1,
+        "report_slow_units": 300, "len_control": 0, "rss_limit_mb": 0, "reload": 0, "artifact_prefix": court.prefix,
+        "print_final_stats": 1,
     }  # fmt: skip
     arguments = ["fuzz", *(f"-{name}={value}" for name, value in flags.items()), str(corpus)]
     atheris.Setup(arguments, court.judge, custom_mutator=court.mutated)
