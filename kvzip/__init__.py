@@ -8,6 +8,7 @@
     kvzip.stats("prompt.safetensors")
     kvzip.extract("prompt.safetensors.kvz", "first.safetensors", layers=["0-3"])
     kvzip.diff("prompt.safetensors", "copy.safetensors")
+    kvzip.pack(["turn1.safetensors", "turn2.safetensors"], "chat.kva")
 
 Everything below loads on first use, so that importing the package costs nothing.
 """
@@ -32,8 +33,12 @@ from kvzip.version import __version__
 if TYPE_CHECKING:
     from kvzip.api import compress, decompress, stats, train_prior
     from kvzip.api import open_container as open
+    from kvzip.api_archive import pack, unpack
+    from kvzip.api_buffers import bound, compress_into, decompress_into, decompressed_size
     from kvzip.api_parts import diff, extract
+    from kvzip.api_salvage import salvage
     from kvzip.pipeline.difference import Difference
+    from kvzip.pipeline.losses import Losses
     from kvzip.pipeline.reader import Layer, Reader, Tensor
     from kvzip.pipeline.report import Report
     from kvzip.pipeline.stats import Stats
@@ -48,6 +53,7 @@ __all__ = [
     "DumpError",
     "KvzipError",
     "Layer",
+    "Losses",
     "OptionError",
     "PriorError",
     "Reader",
@@ -58,23 +64,38 @@ __all__ = [
     "Tuning",
     "UnsupportedError",
     "__version__",
+    "bound",
     "compress",
+    "compress_into",
     "decompress",
+    "decompress_into",
+    "decompressed_size",
     "diff",
     "extract",
     "open",
+    "pack",
     "read_profile",
+    "salvage",
     "stats",
     "train_prior",
     "tune",
+    "unpack",
 ]
 
 _HOMES = {
     "compress": ("kvzip.api", "compress"),
     "decompress": ("kvzip.api", "decompress"),
+    "bound": ("kvzip.api_buffers", "bound"),
+    "compress_into": ("kvzip.api_buffers", "compress_into"),
+    "decompress_into": ("kvzip.api_buffers", "decompress_into"),
+    "decompressed_size": ("kvzip.api_buffers", "decompressed_size"),
     "diff": ("kvzip.api_parts", "diff"),
     "extract": ("kvzip.api_parts", "extract"),
     "Difference": ("kvzip.pipeline.difference", "Difference"),
+    "salvage": ("kvzip.api_salvage", "salvage"),
+    "Losses": ("kvzip.pipeline.losses", "Losses"),
+    "pack": ("kvzip.api_archive", "pack"),
+    "unpack": ("kvzip.api_archive", "unpack"),
     "open": ("kvzip.api", "open_container"),
     "stats": ("kvzip.api", "stats"),
     "train_prior": ("kvzip.api", "train_prior"),

@@ -16,7 +16,7 @@ from kvzip.container.records import starts_container
 from kvzip.container.structures import DIRECTORY, Member, Start
 from kvzip.container.writer import Nowhere
 from kvzip.errors import OptionError
-from kvzip.files import DirectoryTarget, FileSource, FileTarget, members
+from kvzip.files import DirectoryTarget, FileSource, FileTarget, StreamTarget, guarded, members
 from kvzip.files.faults import shown
 from kvzip.pipeline.compress import compress_members
 from kvzip.pipeline.decompress import Opening, decompress_members
@@ -72,7 +72,10 @@ def compress(
                 report = _compress(source, file.file, chosen, progress)
                 file.commit()
             return report
-        return _compress(source, target, chosen, progress)
+        with StreamTarget(target, force=True) as stream:
+            report = _compress(source, stream.file, chosen, progress)
+            stream.commit()
+        return report
 
 
 def _compress(source: Source, out: BinaryIO, options: Options, progress: Progress | None) -> Report:
@@ -93,25 +96,12 @@ def source_input(source: Source) -> Iterator[MemberInput]:
         data = source if isinstance(source, bytes) else memoryview(source).cast("B")
         yield MemberInput(io.BytesIO(data), "input", size=len(data))
     else:
-        yield MemberInput(_readinto(source), str(getattr(source, "name", "input")))
+        yield MemberInput(guarded(source), _name(source))
 
 
-def _readinto(file: BinaryIO) -> BinaryIO:
-    """The file itself if it can read into a buffer, else a small wrapper that can."""
-    return file if hasattr(file, "readinto") else io.BufferedReader(_Reads(file))
-
-
-class _Reads(io.RawIOBase):
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.file.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+def _name(file: BinaryIO) -> str:
+    """What messages call a file object."""
+    return shown(str(getattr(file, "name", "input")))
 
 
 @contextmanager
@@ -186,17 +176,21 @@ def decompress(
     damaged; nothing is then left at a target path.
     """
     known = None if prior is None else read_prior(prior)
-    with _container(source) as (file, where), opened_draft(draft, threads, known) as drafts:
+    with container_input(source) as (file, where), opened_draft(draft, threads, known) as drafts:
         opening = Opening.of(file, where, known, drafts)
         if isinstance(target, str | os.PathLike):
             inputs = [given for given in (source, draft) if isinstance(given, str | os.PathLike)]
             return restore(opening, target, threads, force=force, inputs=inputs, progress=progress)
         if opening.start.source == DIRECTORY:
             raise OptionError(f"{where}: holds a directory; name a target path")
-        gathered = _Gathered()
-        create = gathered if target is None else into(target)
-        report = decompress_members(opening, create, threads, progress=progress)
-        return gathered.value() if target is None else report
+        if target is None:
+            gathered = _Gathered()
+            decompress_members(opening, gathered, threads, progress=progress)
+            return gathered.value()
+        with StreamTarget(target, force=True) as stream:
+            report = decompress_members(opening, into(stream.file), threads, progress=progress)
+            stream.commit()
+        return report
 
 
 def opened_draft(
@@ -260,14 +254,15 @@ def into(out: Any) -> Any:
 
 
 @contextmanager
-def _container(source: Source) -> Iterator[tuple[BinaryIO, str]]:
+def container_input(source: Source) -> Iterator[tuple[BinaryIO, str]]:
+    """A container wherever it is, and what to call it."""
     if isinstance(source, str | os.PathLike):
         with FileSource(source) as opened:
             yield opened.file, opened.name
     elif isinstance(source, bytes | bytearray | memoryview):
         yield io.BytesIO(source), "input"
     else:
-        yield source, str(getattr(source, "name", "input"))
+        yield guarded(source), _name(source)
 
 
 def open_container(
@@ -290,7 +285,7 @@ def open_container(
         except BaseException:
             opened.close()
             raise
-    return Reader(source, str(getattr(source, "name", "input")), threads, owned=False, prior=known, draft=drafts)
+    return Reader(guarded(source), _name(source), threads, owned=False, prior=known, draft=drafts)
 
 
 def stats(

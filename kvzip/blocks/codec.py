@@ -69,6 +69,10 @@ class Chain:
         self.predicted: Predicted | Drafted | None = None
         self.begun = False  # whether a block was decoded: only a chain's first may begin a prediction
 
+    def afresh(self) -> Chain:
+        """A chain like this one that has coded nothing yet."""
+        return Chain(self.extent, self.parameters, self.measure, self.around, self.choice)
+
     def cost(self, block: Block) -> int:
         """About how much memory a block takes while it is in flight: its values, and the windows it may open."""
         values = block.streams * block.tokens * block.channels * self.extent.itemsize

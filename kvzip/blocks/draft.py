@@ -7,7 +7,7 @@ checkpoint, of fewer tokens or more. Streams pair by layer, kind and head; how b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from kvzip.predict.grid import grid_of
 from kvzip.predict.model import numbers_of
 from kvzip.predict.nearness import first_difference, wide
 from kvzip.streams.extent import Extent
+
+if TYPE_CHECKING:
+    from kvzip.container.shared import DraftPart
 
 Floats = NDArray[np.float32]
 HUGE = np.float32(2.0**60)  # from here on, and NaN, a draft says 0
@@ -137,6 +140,9 @@ class DraftSource(Protocol):
 
     def rows(self, extent: Extent) -> DraftRows | None:
         """The draft of an extent's streams, None if it lacks one of them."""
+
+    def require(self, parts: list[DraftPart], container: str) -> None:
+        """DraftError unless this is the draft that a container was made with."""
 
 
 def rows_of(source: DraftSource | None, extents: tuple[Extent, ...]) -> tuple[DraftRows, ...] | None:

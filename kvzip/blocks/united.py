@@ -201,6 +201,10 @@ class UnitCoder:
         cursor.finish()
         return rows(values, start, stop)
 
+    def begin_again(self) -> None:
+        """Forget all that blocks have left to the next ones."""
+        self.chains, self.apart, self.near, self.far, self.costs = self._chains(), False, None, None, []
+
     def _encode_linear(self, values: Values, start: int, stop: int) -> bytes:
         return bytes((LINEAR,)) + self._encode_rows(values, start, stop, False)
 

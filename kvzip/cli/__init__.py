@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import sys
+from contextlib import suppress
 
+READER_LEFT = 141
+"""128 + SIGPIPE, as shells report the end of programs that the signal ends."""
 COLLECTED = 200_000  # objects between two searches for unreachable ones: more than imports make
 
 
@@ -13,6 +17,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     if arguments is None:  # the process is ours
         gc.set_threshold(COLLECTED)  # else a third of a short run is spent looking at what was imported
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no matrix is multiplied: room for threads is not needed
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names that the locale cannot write
@@ -21,6 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:  # before signals are turned into exceptions of our own, or after
         code = 130
     code = _flush(code)
+    _drop_log()
     if arguments is None:
         gc.freeze()  # what is left goes with the process: no need to look for what is unreachable
     sys.exit(code)
@@ -29,11 +35,15 @@ def main(arguments: list[str] | None = None) -> None:
 def _guarded(arguments: list[str]) -> int:
     """Run a command; turn whatever ends it into an exit code and at most one line."""
     from kvzip.errors import KvzipError
+    from kvzip.files import unfinished
     from kvzip.files.signals import Interrupted, interruptible
 
     try:
         with interruptible():
-            return _run(arguments)
+            try:
+                return _run(arguments)
+            finally:
+                unfinished.discard_all()  # where a signal came in the middle of a clean-up
     except BrokenPipeError:
         return _abandon_output()
     except KvzipError as error:
@@ -45,9 +55,17 @@ def _guarded(arguments: list[str]) -> int:
             _abandon_output()
         what = error.filename or "standard output"
         return _fail(f"{error.strerror or error}: {what}; check the disk and the permissions", 1)
+    except RuntimeError as error:
+        if "thread" not in str(error):
+            raise
+        return _fail(f"{error}; use fewer with -T, or raise the limit (ulimit -u)", 1)
     except MemoryError:
-        return _fail("out of memory; use fewer threads with -T, or a smaller --block-size", 1)
+        from kvzip.cli.voice import OUT_OF_MEMORY
+
+        return _fail(OUT_OF_MEMORY, 1)
     except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):  # typer makes an exit of it
+            return _abandon_output()
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
 
 
@@ -68,16 +86,26 @@ def _run(arguments: list[str]) -> int:
 
 def _fail(text: str, code: int) -> int:
     if sys.stderr is not None:
-        print(f"kvzip: {text}", file=sys.stderr)
+        with suppress(OSError):  # a log that is full changes nothing but what is said
+            print(f"kvzip: {text}", file=sys.stderr)
     return code
 
 
 def _abandon_output() -> int:
     """The reader of our output has left: say nothing, and keep Python from complaining at exit."""
-    import os
+    sys.stdout = getattr(sys.stdout, "wrapped", sys.stdout)  # typer hides what cannot be written to
+    if sys.stdout is not None:  # else it was another pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_LEFT
 
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
+
+def _drop_log() -> None:
+    """Forget what could not be said, or Python would try again at exit and leave with a code of its own."""
+    if sys.stderr is not None:
+        try:
+            sys.stderr.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _flush(code: int) -> int:

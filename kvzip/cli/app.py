@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvzip.cli.commands import bench, inspect, parts, prior, shell, transform, tune, warmup
+from kvzip.cli.commands import archive, bench, inspect, parts, prior, shell, transform, tune, warmup
 from kvzip.cli.root import app
 
-__all__ = ["app", "bench", "inspect", "parts", "prior", "shell", "transform", "tune", "warmup"]
+__all__ = ["app", "archive", "bench", "inspect", "parts", "prior", "shell", "transform", "tune", "warmup"]

@@ -13,17 +13,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 from typing import Any
 
 from kvzip.cli.existing import is_done, may_replace
 from kvzip.cli.sizes import human
-from kvzip.cli.voice import Progress, Voice
+from kvzip.cli.voice import OUT_OF_MEMORY, Progress, Voice
 from kvzip.errors import KvzipError, OptionError
 from kvzip.files import Inputs, Job, plan_outputs
 from kvzip.files.faults import shown
+from kvzip.pipeline.room import threads_that_fit
 
 SMALL = 8 << 20  # bytes of an input that is done with one thread beside others
 AHEAD = 2  # small files that may be done, for each thread, before the first of them is reported
@@ -55,6 +56,7 @@ class Done:
     seconds: float = 0.0
     skipped: str = ""
     error: str = ""
+    lost: list[Any] = field(default_factory=list)  # ``pipeline.losses.Damage``, of a container that was salvaged
 
     def to_json(self) -> dict[str, Any]:
         """Stable keys for pipelines."""
@@ -66,6 +68,7 @@ class Done:
             "seconds": round(self.seconds, 6),
             "skipped": self.skipped or None,
             "error": self.error or None,
+            "lost": [damage.to_json() for damage in self.lost],
         }
 
 
@@ -168,7 +171,7 @@ class _Batch:
             return self.done
         sizes = [_size(job) for job in jobs]
         with ExitStack() as open_things:
-            pool = ThreadPoolExecutor(self.threads)
+            pool = ThreadPoolExecutor(threads_that_fit(self.threads))
             open_things.callback(pool.shutdown, wait=True, cancel_futures=True)
             totals = (sum(sizes), None) if self.verb == "compress" else (None, sum(sizes))
             name = partial(self._standing, len(jobs))
@@ -227,6 +230,9 @@ class _Batch:
         except (KvzipError, OSError) as error:
             held.release()
             self._fail(job, error)
+        except MemoryError:
+            held.release()
+            self._fail(job, KvzipError(f"{shown(str(job.source))}: {OUT_OF_MEMORY}"))
 
     def _fail(self, job: Job, error: KvzipError | OSError) -> None:
         known = isinstance(error, KvzipError)

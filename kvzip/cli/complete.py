@@ -20,6 +20,7 @@ SUFFIXES = {
     "DUMP": (".safetensors",),
     "DRAFT": (".safetensors", ".kvz"),
     "PRIOR": (".kvp",),
+    "ARCHIVE": (".kva",),
     "LIST": (),
 }
 """What files are looked for first, for arguments and for options that say what they take; any file if ()."""

@@ -14,6 +14,7 @@ from kvzip.container.records import MAGIC, starts_container
 from kvzip.container.structures import DIRECTORY
 from kvzip.errors import KvzipError
 from kvzip.files import FileSource, Job, members
+from kvzip.files.naming import mark_of
 
 
 def is_done(job: Job, decompress: bool) -> bool:
@@ -52,6 +53,8 @@ def _is_restored(container: Path, target: Path) -> bool:
     """Whether what a container holds is there, each file with its size."""
     held = _held_by(container)
     if held is None or target.is_dir() == ("" in held):
+        return False
+    if mark_of(target).exists():
         return False
     packed = container.stat().st_mtime_ns
     found = [(target / name if name else target).stat() for name in held]

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import xxhash
 
 from kvzip.cli.voice import Voice
 from kvzip.container import records
-from kvzip.container.records import RecordReader, starts_container
+from kvzip.container.records import RecordReader, starts_archive, starts_container
 from kvzip.container.shared import holds_draft
 from kvzip.container.structures import SINGLE, BlockHead, Member, Start
 from kvzip.container.unit import Unit
 from kvzip.dumps.safetensors import Header, parse_header, read_header
 from kvzip.errors import ContainerError, DumpError, KvzipError
 from kvzip.files import FileSource, members
+from kvzip.files.source import kept
 from kvzip.layouts.registry import recognise
 
 
@@ -107,8 +109,10 @@ def listings(name: str) -> list[Listing]:
     if name != "-" and Path(name).is_dir():
         return [item for _, path in members(Path(name)).files for item in _try(str(path))]
     with FileSource(name) as source:
+        if starts_archive(source.file):
+            return list(_archive(source))
         if starts_container(source.file):
-            return _container(source)
+            return _container(source.file, source.name)
         return [_dump(source)]
 
 
@@ -228,13 +232,25 @@ class _Reading:
         return [name for number in sorted(numbers) for name in self.unions[number].names]
 
 
-def _container(source: FileSource) -> list[Listing]:
+def _archive(source: FileSource) -> Iterator[Listing]:
+    """The containers of an archive; their members' names begin with theirs."""
+    from kvzip.archive.unpack import Archive
+
+    with ExitStack() as opened:
+        held = Archive(source.file if source.file.seekable() else kept(source.file, opened), source.name)
+        for number, entry in enumerate(held.entries):
+            for listing in _container(held.container(number), source.name):
+                listing.member = entry.name
+                yield listing
+
+
+def _container(file: BinaryIO, where: str) -> list[Listing]:
     """Read every record but decode none."""
-    reader = RecordReader(source.file, source.name)
+    reader = RecordReader(file, where)
     first = reader.next()
     if first.type != records.START:
         raise reader.damaged(first.offset, "should be the first one")
-    reading = _Reading(source.name, Start.from_bytes(first.payload, source.name))
+    reading = _Reading(where, Start.from_bytes(first.payload, where))
     while True:
         record = reader.next()
         if record.type == records.MEMBER:

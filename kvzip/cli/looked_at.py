@@ -9,11 +9,17 @@ from kvzip.errors import DumpError
 from kvzip.files import files_below, inputs_of
 from kvzip.files.faults import shown
 
-SUFFIXES = (".safetensors", ".kvz")
+SUFFIXES = (".safetensors", ".kvz", ".kva")
 
 
-def looked_at(arguments: Sequence[str] | None, files_from: str | None, null: bool, recursive: bool) -> list[str]:
-    """The inputs that are named; with ``recursive``, below each directory the files called .safetensors and .kvz."""
+def looked_at(
+    arguments: Sequence[str] | None,
+    files_from: str | None,
+    null: bool,
+    recursive: bool,
+    suffixes: tuple[str, ...] = SUFFIXES,
+) -> list[str]:
+    """The inputs that are named; with ``recursive``, below each directory those with one of the ``suffixes``."""
     inputs = inputs_of(arguments, files_from, null)
     if not recursive:
         return inputs.all
@@ -23,8 +29,8 @@ def looked_at(arguments: Sequence[str] | None, files_from: str | None, null: boo
         voice = Voice(False, False)
         for link in links:
             voice.warn(f"a link to a folder, not followed: {shown(link)}")
-        wanted = below if below == [name] else [path for path in below if path.lower().endswith(SUFFIXES)]
+        wanted = below if below == [name] else [path for path in below if path.lower().endswith(suffixes)]
         if not wanted:
-            raise DumpError(f"no {' or '.join(SUFFIXES)} below: {shown(name)}; name another folder, or the files")
+            raise DumpError(f"no {' or '.join(suffixes)} below: {shown(name)}; name another folder, or the files")
         found += wanted
     return found

@@ -17,6 +17,7 @@ EXIT = (
     ("1", "Something failed: a line for each says what, where and what to do. diff: they differ."),
     ("2", "Wrong usage. diff: trouble."),
     ("129, 130, 143", "Ended by SIGHUP, SIGINT or SIGTERM; nothing half-written is left behind."),
+    ("141", "The reader of the output left before its end; nothing is said."),
 )
 ENVIRONMENT = (
     ("KVZIP_LEVEL, KVZIP_THREADS", "Defaults of --level and --threads."),

@@ -17,6 +17,7 @@ from kvzip.errors import OptionError
 STANDARD_INPUT = "- or nothing: standard input"
 Inputs = Annotated[list[str] | None, typer.Argument(metavar="FILE", help=STANDARD_INPUT)]
 Dumps = Annotated[list[str] | None, typer.Argument(metavar="DUMP", help=STANDARD_INPUT)]
+Packed = Annotated[list[str] | None, typer.Argument(metavar="DUMP", help="dumps, or with -r what is below folders")]
 Containers = Annotated[list[str] | None, typer.Argument(metavar="FILE.kvz", help=STANDARD_INPUT)]
 Tensors = Annotated[
     list[str] | None, typer.Option("--tensor", metavar="TENSOR", help="a tensor, or a pattern like layers.*.key")
@@ -108,9 +109,14 @@ def threads_of(text: str) -> int:
     return int(whole("-T, --threads", text, "KVZIP_THREADS"))
 
 
+def level_of(text: str) -> int:
+    """The level, from an option or the environment."""
+    return int(whole("-l, --level", text, "KVZIP_LEVEL"))
+
+
 def choices(values: dict[str, Any], *names: str) -> dict[str, Any]:
     """Level, threads, layout, preset and rope among a command's values, and those of ``names``."""
-    level, threads = whole("-l, --level", values["level"], "KVZIP_LEVEL"), threads_of(values["threads"])
+    level, threads = level_of(values["level"]), threads_of(values["threads"])
     same = {name: values[name] for name in ("layout", "preset", "rope", *names)}
     chosen = {"level": level, "threads": threads} | same | settings(values)
     return (

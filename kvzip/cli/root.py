@@ -7,12 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from kvzip.cli.verbatim import VerbatimGroup
+from kvzip.pipeline import room
 from kvzip.version import __version__
 
 ORDER = (
     "compress", "decompress", "test", "list", "stats", "cat", "diff", "tune", "bench", "warmup", "prior",
     "completion", "man",
 )  # fmt: skip
+LIGHT = {"list", "completion", "man"}  # they load no kernels
 
 
 class _Root(VerbatimGroup):
@@ -37,8 +39,13 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def root(version: Annotated[bool, typer.Option("--version", "-V", help="show the version")] = False) -> None:
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", "-V", help="show the version")] = False,
+) -> None:
     """Compress dumped KV caches without losing a bit."""
     if version:
         print(f"kvzip {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand not in LIGHT:
+        room.require()

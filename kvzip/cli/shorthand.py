@@ -7,7 +7,7 @@ import re
 _LEVEL = re.compile("-([cfqvr0]*)([1-9])([cfqvr0]*)")
 _FLAGS = "stdout|force|quiet|verbose|rm|verify|json|recursive|embed-prior|null|skip-existing|heatmap|help|version"
 _VALUED = re.compile(f"-[olT]|--(?!{_FLAGS})[a-z-]+")
-COMMANDS = ("compress", "stats", "tune")
+COMMANDS = ("compress", "pack", "stats", "tune")
 
 
 def expand(arguments: list[str]) -> list[str]:

@@ -46,20 +46,25 @@ def decompress(
     threads: int,
     prior: str | None = None,
     draft: str | None = None,
+    salvage: bool = False,
 ) -> None:
-    """Restore every input; raises SystemExit(1) at the end if some failed."""
+    """Restore every input, or what is left of it; raises SystemExit(1) at the end if some failed."""
     from kvzip.api import opened_draft
+    from kvzip.cli.salvage import salvage_one
     from kvzip.pipeline.options import Options
     from kvzip.pipeline.prior_file import read_prior
 
     Options.make(threads=threads)
+    if salvage and settings.remove:
+        raise OptionError("--salvage and --rm exclude each other: a damaged container may still be of use")
+    one = salvage_one if salvage else _decompress_one
     known = None if prior is None else read_prior(prior)
     with opened_draft(draft, threads, known) as drafts:
         run(
             inputs,
             settings,
             "decompress",
-            lambda job, voice, sources, few, force: _decompress_one(
+            lambda job, voice, sources, few, force: one(
                 job, replace(settings, force=force), few, (known, drafts), voice, sources
             ),
             threads,
@@ -156,9 +161,19 @@ def _finish(
             from kvzip.cli.check import check_container
 
             check_container(done.job.target, 0, (options.prior, options.draft))
-        remove()
+        _remove(done.job, remove)
     voice.say(line(done, verb), detail=True)
     return done
+
+
+def _remove(job: Job, remove: Callable[[], None]) -> None:
+    try:
+        remove()
+    except OSError as error:
+        name = shown(os.fspath(error.filename or job.source))
+        raise KvzipError(
+            f"cannot remove the source: {name}: {error.strerror}; {shown(job.target)} is whole, remove it by hand"
+        ) from error
 
 
 def _remove_stored(root: Path, stored: dict[Path, os.stat_result]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 Progress = Callable[[int, int], None]
+OUT_OF_MEMORY = "out of memory; use fewer threads with -T, a lower level, or a smaller --block-size"
 
 
 class Voice:
@@ -68,4 +69,5 @@ class Voice:
         return bool(sys.stderr and sys.stderr.isatty())
 
     def _line(self, text: str) -> None:
-        print(f"kvzip: {text}", file=sys.stderr)
+        with suppress(OSError):  # a log that is full is no reason to stop
+            print(f"kvzip: {text}", file=sys.stderr)

@@ -17,6 +17,7 @@ from kvzip.errors import ContainerError, UnsupportedError
 
 MAGIC = b"\x89KVZ\r\n\x1a\n"
 END_MAGIC = b"KVZ-END\n"
+ARCHIVE_MAGIC = b"\x89KVP\r\n\x1a\n"  # of several containers in one file
 TRAILER = 16
 START, MEMBER, BLOCK, MEMBER_END, INDEX, SHARED, UNIT = 1, 2, 3, 4, 5, 6, 7
 MAX_PAYLOAD = 1 << 28
@@ -27,6 +28,11 @@ PIECE = 1 << 20
 def starts_container(file: Any) -> bool:
     """Whether a file that can peek starts with the magic; nothing is taken from it."""
     return bool(file.peek(len(MAGIC))[: len(MAGIC)] == MAGIC)
+
+
+def starts_archive(file: Any) -> bool:
+    """The same for an archive's magic."""
+    return bool(file.peek(len(MAGIC))[: len(MAGIC)] == ARCHIVE_MAGIC)
 
 
 class Record(NamedTuple):
@@ -76,6 +82,8 @@ class RecordReader:
         self.file, self.where = file, where
         self.offset = 0
         magic = self._some(len(MAGIC))
+        if magic == ARCHIVE_MAGIC:
+            raise ContainerError(f"{where}: is an archive of several dumps; `kvzip unpack` restores them")
         if magic != MAGIC:
             raise ContainerError(
                 f"{where}: not a .kvz file (it starts with {bytes(magic)!r}); "

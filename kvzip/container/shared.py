@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from kvzip.container.inflating import inflate
-from kvzip.errors import PriorError, UnsupportedError
+from kvzip.errors import DraftError, PriorError, UnsupportedError
 from kvzip.predict.rope import Rope
 from kvzip.streams.extent import KINDS
 from kvzip.wire import Cursor, put_varint
@@ -138,6 +138,38 @@ class Shared:
             self.draft = _read_parts(cursor)
         else:
             raise UnsupportedError(f"{cursor.where} is of a kind unknown here ({kind}); use a newer kvzip")
+
+    def take_prior(self, prior: Prior | None, where: str) -> None:
+        """Use the prior that the user gave. PriorError if it is not the one that the container names."""
+        if prior is None:
+            raise PriorError(f"{where}: needs the prior {self.needs}; give its file with --prior (in Python: prior=)")
+        if prior.identity != self.needs:
+            raise PriorError(
+                f"{where}: needs the prior {self.needs}, the one given is {prior.identity}; "
+                "give the right file with --prior"
+            )
+        self.prior = prior
+
+    def take_draft(self, draft: DraftSource | None, where: str) -> None:
+        """Use the draft that the user gave. DraftError if one is needed and this is not it."""
+        if not self.draft:
+            return
+        if draft is None:
+            raise DraftError(
+                f"{where}: needs its draft; give the one it was made with by --draft (in Python: draft=)"
+            )
+        draft.require(self.draft, where)
+        self.drafts = draft
+
+    def leave_hole(self, kind: int) -> None:
+        """Take a number for a lost record of this kind; what refers to it will not pass its check."""
+        if kind == ROPE:
+            self.ropes.append(Rope.of([], []))
+        elif kind == TOKENS:
+            self.tokens.append(_ids_of(Cursor(_NO_TOKENS, "")))
+
+
+_NO_TOKENS = bytes(3)  # of a record: a count of 0, not deflated, nothing inside
 
 
 def rope_payload(rope: Rope) -> bytes:

@@ -16,7 +16,7 @@ from kvzip.files.naming import (
     restored_name,
 )
 from kvzip.files.signals import Interrupted, interruptible
-from kvzip.files.source import FileSource
+from kvzip.files.source import FileSource, guarded
 from kvzip.files.target import FileTarget, StreamTarget, target_of
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Tree",
     "compressed_name",
     "files_below",
+    "guarded",
     "inputs_of",
     "interruptible",
     "is_container_name",

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from kvzip.errors import ContainerError, TargetError
-from kvzip.files import placement
+from kvzip.files import placement, unfinished
 from kvzip.files.faults import shown, target_error, writing
 from kvzip.files.guarded import BUFFER, GuardedWriter
 from kvzip.files.members import member_parts
@@ -25,9 +25,9 @@ class DirectoryTarget:
     """One output folder, filled under a temporary name beside it.
 
     force: replace an existing folder with all that is in it, but never a file, nor a folder that holds an
-        input; a symbolic link to a folder is written through. Between the two renames of a replacement
-        nothing stands under the name; a kill that cannot be caught, right there, leaves the old folder
-        beside it under a temporary name.
+        input; a symbolic link to a folder is written through. The two are swapped at one stroke. Where the
+        system does not offer that, nothing stands under the name for a moment; a kill that cannot be caught,
+        right there, leaves the old folder beside it under a temporary name.
     inputs: paths or statuses of what is being read.
     parents: make missing folders above; those made are removed again if nothing is committed.
     """
@@ -59,19 +59,20 @@ class DirectoryTarget:
         self._final = placement.resolve(self.path, force=self._force)
         if found is not None:
             self._refuse_holding_inputs()
+        unfinished.begin(self)
         try:
             with placement.folders:
                 self._made = placement.make_parents(self._final, wanted=self._parents)
                 self._temporary = self._make_temporary()
         except BaseException:
-            self._discard()
+            self.discard()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._discard()
+        self.discard()
 
     @contextmanager
     def create(self, relative: str) -> Iterator[BinaryIO]:
@@ -119,12 +120,18 @@ class DirectoryTarget:
                 self._leftovers.pop()
 
     def _make_temporary(self) -> Path:
-        for temporary in placement.temporary_paths(self._final):
+        for tried, temporary in enumerate(placement.temporary_paths(self._final)):
             self._leftovers = [temporary]  # before it exists: an interrupt may come right after the call
             try:
                 temporary.mkdir()
             except FileExistsError:
                 self._leftovers = []
+                continue
+            except FileNotFoundError as error:  # another process has made the folder and taken it back
+                self._leftovers = []
+                if tried == placement.TRIES:
+                    raise target_error(error, self._where) from error
+                self._made += placement.make_parents(self._final, wanted=self._parents)
                 continue
             except OSError as error:
                 raise target_error(error, self._where) from error
@@ -152,16 +159,26 @@ class DirectoryTarget:
         self._leftovers.remove(self._temporary)
 
     def _replace(self) -> None:
-        """Move the old folder aside, the new one in; the old one comes back if that fails."""
+        """Swap the new folder and the old one; where that is not offered, the old one goes aside first."""
+        if placement.exchange(self._temporary, self._final):
+            return  # the temporary name is the old one's now
         aside = next(name for name in placement.temporary_paths(self._final) if not os.path.lexists(name))
         try:
             os.rename(self._final, aside)
             os.rename(self._temporary, self._final)
+            self._leftovers = [aside]
         finally:
             if not os.path.lexists(self._final):
-                os.rename(aside, self._final)
-            elif os.path.lexists(aside):
-                self._leftovers = [aside]
+                self._put_back(aside)
+
+    def _put_back(self, aside: Path) -> None:
+        try:
+            os.rename(aside, self._final)
+        except OSError as error:
+            raise TargetError(
+                f"cannot put back the folder that was there: {self._where}: {error.strerror}; "
+                f"it is {shown(aside)} now, rename it"
+            ) from error
 
     def _refuse_holding_inputs(self) -> None:
         """Replacing a folder deletes what is in it, so no input may be."""
@@ -172,13 +189,17 @@ class DirectoryTarget:
                     if placement.identity(os.lstat(path)) in read:
                         raise TargetError(f"the output folder holds an input: {shown(path)}; choose another with -o")
 
-    def _discard(self) -> None:
+    def discard(self) -> None:
+        """Take back what was not committed; a signal may cut this short, and it goes on when called again."""
         while self._leftovers:
-            shutil.rmtree(self._leftovers.pop(), ignore_errors=True)
+            shutil.rmtree(self._leftovers[-1], ignore_errors=True)
+            self._leftovers.pop()
         with placement.folders:
             while self._made:
                 with suppress(OSError):
-                    self._made.pop().rmdir()
+                    self._made[-1].rmdir()
+                self._made.pop()
+        unfinished.end(self)
 
 
 def _collision(where: str) -> TargetError:

@@ -24,6 +24,8 @@ _WRITING = {
     errno.ELOOP: ("symbolic links lead in a circle", _ELSEWHERE),
     errno.ENOTDIR: ("a part of the path is no folder", _ELSEWHERE),
     errno.EIO: ("the device failed", f"check the disk or {_ELSEWHERE}"),
+    errno.ESTALE: ("the network file system lost it", f"mount it again or {_ELSEWHERE}"),
+    errno.ETIMEDOUT: ("the network file system does not answer", f"check the network or {_ELSEWHERE}"),
 }
 # Met in the middle of an output, where a user wonders what became of the first part.
 _MIDWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -32,6 +34,7 @@ _READING = {
     errno.EPERM: ("permission denied", "check who may read it"),
     errno.EIO: ("the device failed", "check the disk or get another copy"),
     errno.ESTALE: ("the network file system lost it", "mount it again or get another copy"),
+    errno.ETIMEDOUT: ("the network file system does not answer", "check the network or get another copy"),
     errno.ELOOP: ("symbolic links lead in a circle", "name the file itself"),
     errno.ENXIO: ("it is a socket or a device that is not there", "name a file"),
 }

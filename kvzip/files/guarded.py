@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from kvzip.errors import TargetError
@@ -115,8 +116,9 @@ class GuardedReader(io.RawIOBase):
         return self._stream.fileno()
 
     def close(self) -> None:
-        """Close the stream below, if it is ours to close."""
+        """Close the stream below, if it is ours to close; a failure then takes no byte from what was read."""
         if not self.closed:
             super().close()
             if self._owned:
-                self._stream.close()
+                with suppress(OSError):
+                    self._stream.close()

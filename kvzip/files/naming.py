@@ -65,6 +65,11 @@ def restored_name(path: Path) -> Path:
     return path.with_name(path.name[: -len(SUFFIX)])
 
 
+def mark_of(target: Path) -> Path:
+    """Where it is said what an output lacks that was restored from a damaged container."""
+    return target.with_name(f"{target.name}.lost.json")
+
+
 def plan_outputs(
     inputs: Sequence[str],
     *,

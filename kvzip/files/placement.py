@@ -24,11 +24,16 @@ folders = threading.RLock()
 """Held while folders are made and something is put into them, and while those made are removed again: of two targets
 in one new folder, one that fails must not take it from under the other."""
 
+TRIES = 20
+"""How often a folder is made again that another process had made and took back before anything was put into it."""
+
 # Some file systems stop at 143 bytes, most at 255. A shorter name never hurts: it only has to be unique.
 _NAME_LIMIT = 143
 # What file systems without fsync, or without hard links, answer.
 _NOT_OFFERED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NO_LINKS = _NOT_OFFERED | {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV}
+
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
 def is_temporary(name: str) -> bool:
@@ -98,17 +103,25 @@ def identities(inputs: Sequence[Input]) -> set[tuple[int, int]]:
 
 def make_parents(final: Path, *, wanted: bool) -> list[Path]:
     """Make the missing folders above ``final``, outermost first, or refuse if that is not ``wanted``."""
-    missing: list[Path] = []
-    folder = final.parent
-    while not folder.is_dir():
-        if folder.exists() or not wanted:
-            raise TargetError(f"no such folder: {shown(folder)}; make it first or choose another place with -o")
-        missing.insert(0, folder)
-        folder = folder.parent
-    for folder in missing:
-        with writing(shown(folder)):
-            folder.mkdir(exist_ok=True)
-    return missing
+    made: list[Path] = []
+    for left in range(TRIES, -1, -1):
+        missing: list[Path] = []
+        folder = final.parent
+        while not folder.is_dir():
+            if folder.exists() or not wanted:
+                raise TargetError(f"no such folder: {shown(folder)}; make it first or choose another place with -o")
+            missing.insert(0, folder)
+            folder = folder.parent
+        with writing(shown(final.parent)):
+            try:
+                for folder in missing:
+                    folder.mkdir(exist_ok=True)
+                    made.append(folder)
+                break
+            except FileNotFoundError:
+                if not left:
+                    raise
+    return made
 
 
 def publish(temporary: Path, final: Path, *, force: bool) -> None:
@@ -128,6 +141,22 @@ def publish(temporary: Path, final: Path, *, force: bool) -> None:
         os.rename(temporary, final)
     else:
         os.unlink(temporary)
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Swap what two names lead to, at one stroke; False where the system or the file system does not offer it."""
+    import ctypes  # here: only the replacement of a folder needs it
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2  # Linux
+    except (AttributeError, OSError, TypeError):
+        return False
+    if call(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _NOT_OFFERED | {errno.EPERM}:  # the latter from sandboxes that do not know the call
+        return False
+    raise OSError(code, os.strerror(code), os.fspath(second))
 
 
 def appeared(final: Path) -> TargetError:

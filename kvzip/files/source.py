@@ -91,6 +91,29 @@ class FileSource:
         raise DumpError(f"changed while it was read: {self.name}: {problem}; try again once its writer is done")
 
 
+def guarded(stream: BinaryIO) -> BinaryIO:
+    """A file object of the caller's, which may do no more than ``read``; what it fails with becomes one line."""
+    can_seek = getattr(stream, "seekable", bool)()
+    name = shown(str(getattr(stream, "name", "input")))
+    position = stream.tell() if can_seek else None
+    reads = stream if hasattr(stream, "readinto") else cast(BinaryIO, _Reads(stream))
+    return cast(BinaryIO, GuardedReader(reads, name, position=position, owned=False))
+
+
+class _Reads:
+    """``readinto`` of a file that has only ``read``."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.read, self.seek = file.read, getattr(file, "seek", None)
+
+    def readinto(self, buffer: memoryview) -> int | None:
+        data: bytes | None = self.read(len(buffer))
+        if data is None:
+            return None
+        buffer[: len(data)] = data
+        return len(data)
+
+
 def kept(stream: Any, held: ExitStack) -> BinaryIO:
     """A copy of what can be read only once, at its start: a file without a name, which ``held`` closes."""
     copy = held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from kvzip.errors import OptionError, TargetError
-from kvzip.files import placement
+from kvzip.files import placement, unfinished
 from kvzip.files.faults import shown, target_error, writing
 from kvzip.files.guarded import BUFFER, GuardedWriter
 
@@ -62,6 +62,7 @@ class FileTarget:
         placement.refuse_inputs(found, self._where, self._inputs)
         if found is not None and stat.S_ISDIR(found.st_mode):
             raise TargetError(f"it is a folder: {self._where}; name a file with -o, or the folder with --output-dir")
+        unfinished.begin(self)
         try:
             if found is None or stat.S_ISREG(found.st_mode):
                 descriptor = self._open_temporary()
@@ -72,14 +73,14 @@ class FileTarget:
             self._raw = GuardedWriter(stream, self._where, close=stream.close, partial=self._final is None)
             self.file = io.BufferedWriter(self._raw, BUFFER)
         except BaseException:
-            self._discard()
+            self.discard()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._discard()
+        self.discard()
 
     @property
     def written(self) -> int:
@@ -113,12 +114,17 @@ class FileTarget:
     def _open_in_folder(self, final: Path) -> int:
         self._made = placement.make_parents(final, wanted=self._parents)
         self._final = final
-        for temporary in placement.temporary_paths(final):
+        for tried, temporary in enumerate(placement.temporary_paths(final)):
             self._temporary = temporary  # before it exists: an interrupt may come right after the call
             try:
                 return os.open(temporary, _CREATE, 0o666 if self._like is None else 0o600)
             except FileExistsError:
                 self._temporary = None
+            except FileNotFoundError as error:  # another process has made the folder and taken it back
+                self._temporary = None
+                if tried == placement.TRIES:
+                    raise target_error(error, self._where) from error
+                self._made += placement.make_parents(final, wanted=self._parents)
             except OSError as error:
                 raise target_error(error, self._where) from error
         raise AssertionError("temporary names never end")
@@ -135,7 +141,8 @@ class FileTarget:
             raise _terminal(self._where)
         return descriptor
 
-    def _discard(self) -> None:
+    def discard(self) -> None:
+        """Take back what was not committed; a signal may cut this short, and it goes on when called again."""
         if self._raw is not None:
             with suppress(TargetError, OSError):
                 self._raw.close()
@@ -146,7 +153,9 @@ class FileTarget:
         with placement.folders:
             while self._made:
                 with suppress(OSError):
-                    self._made.pop().rmdir()
+                    self._made[-1].rmdir()
+                self._made.pop()
+        unfinished.end(self)
 
 
 class StreamTarget:

@@ -56,8 +56,8 @@ def require_check(values: NDArray[Any], head: BlockHead, where: str) -> None:
 
 
 @dataclass
-class _Decode:
-    """The work of one block: runs on a pool thread."""
+class DecodeBlock:
+    """The work of one block: runs on a pool thread. An empty ``payload`` fails."""
 
     decoder: ExtentDecoder
     chain: Chain
@@ -69,9 +69,15 @@ class _Decode:
     where: str
 
     def __call__(self) -> Decoded:
+        """Decode it. ContainerError if its values are not those that were coded."""
         values = self.chain.decode(self.payload, self.block, self.where)
         require_check(np.ascontiguousarray(values), self.head, self.where)
         return Decoded(self.decoder, self.slab, self.blocks, values)
+
+    def give_up(self) -> Decoded:
+        """Zeros in place of the block's values."""
+        shape = (self.block.streams, self.block.tokens, self.block.channels)
+        return Decoded(self.decoder, self.slab, self.blocks, np.zeros(shape, f"<u{self.decoder.extent.itemsize}"))
 
 
 class ExtentDecoder:
@@ -107,7 +113,7 @@ class ExtentDecoder:
             pool.submit((id(self), block.chain), work.chain.cost(block), work, block.last_of_chain)
             yield record.offset
 
-    def work(self, head: BlockHead, payload: memoryview, slab: Slab, blocks: int, block: Block) -> _Decode:
+    def work(self, head: BlockHead, payload: memoryview, slab: Slab, blocks: int, block: Block) -> DecodeBlock:
         """The job of one block."""
         chain = self.chains.get(block.chain)
         if chain is None:
@@ -123,7 +129,7 @@ class ExtentDecoder:
         if block.last_of_chain:
             del self.chains[block.chain]
         where = f"{self.where}: block {head.number} of extent {head.extent}"
-        return _Decode(self, chain, payload, head, slab, blocks, block, where)
+        return DecodeBlock(self, chain, payload, head, slab, blocks, block, where)
 
     def take(self, decoded: Decoded) -> list[memoryview]:
         """The bytes of a slab, once its last block is given."""

@@ -49,16 +49,29 @@ class UnitDecoder:
         """Read the blocks and hand them to the pool, each behind the blocks of the bases that it needs."""
         for number in range(self.coder.blocks):
             head, payload = read_block(reader, next_record(reader), self.unit.first, number)
-            needed = [b.done[min(self._reach(b, number), len(b.done) - 1)] for b in self.bases if b.done]
-            work = _DecodeUnit(self, payload, head, f"{self.where}: block {number} of the unit at {self.unit.first}")
-            last = number + 1 == self.coder.blocks
-            self.done.append(pool.submit((id(self), "unit"), len(payload), work, last, needed))
+            self.submit(pool, self.work(head, payload))
             yield
         self.bases = []  # lest a unit keep all those before it alive
 
-    def _reach(self, base: UnitDecoder, number: int) -> int:
-        """The last block of a base that block ``number`` looks at."""
-        return (self.coder.span(number)[1] - 1) // base.unit.step
+    def work(self, head: BlockHead, payload: memoryview) -> DecodeUnitBlock:
+        """The job of one block."""
+        return DecodeUnitBlock(
+            self, payload, head, f"{self.where}: block {head.number} of the unit at {self.unit.first}"
+        )
+
+    def submit(
+        self, pool: ChainPool[Decoded], work: DecodeUnitBlock, run: Callable[[], Decoded] | None = None
+    ) -> None:
+        """Queue the next block's ``work``, or what ``run``s it, behind the blocks of the bases that it needs."""
+        number = work.head.number
+        needed = [b.done[min(self.looks_at(b, number)[-1], len(b.done) - 1)] for b in self.bases if b.done]
+        last = number + 1 == self.coder.blocks
+        self.done.append(pool.submit((id(self), "unit"), len(work.payload), run or work, last, needed))
+
+    def looks_at(self, base: UnitDecoder, number: int) -> range:
+        """The blocks of a base that block ``number`` looks at."""
+        start, stop = self.coder.span(number)
+        return range(start // base.unit.step, (stop - 1) // base.unit.step + 1)
 
     def take(self, decoded: Decoded) -> list[memoryview]:
         """Each extent's bytes, once the last block is given."""
@@ -70,17 +83,26 @@ class UnitDecoder:
 
 
 @dataclass
-class _DecodeUnit:
+class DecodeUnitBlock:
     """The work of one block: runs on a pool thread."""
 
     decoder: UnitDecoder
     payload: memoryview
     head: BlockHead
     where: str
+    offset: int | None = None  # of its record, if that is of interest
 
     def __call__(self) -> Decoded:
+        """Decode it. ContainerError if its values are not those that were coded."""
         block = self.decoder.coder.decode(self.payload, self.head.number, self.decoder.values, self.where)
         require_check(checked_bytes(block), self.head, self.where)
+        return Decoded(self.decoder, None, self.decoder.coder.blocks, EMPTY)
+
+    def give_up(self) -> Decoded:
+        """Zeros in place of the block's values."""
+        start, stop = self.decoder.coder.span(self.head.number)
+        for part in self.decoder.values:
+            part[:, start:stop] = 0
         return Decoded(self.decoder, None, self.decoder.coder.blocks, EMPTY)
 
 

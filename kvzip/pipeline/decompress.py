@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import xxhash
 
@@ -17,12 +17,12 @@ from kvzip.container.records import Record, RecordReader
 from kvzip.container.shared import Shared, holds_draft, holds_prior
 from kvzip.container.structures import SINGLE, Index, Member, Start
 from kvzip.container.unit import Unit
-from kvzip.errors import DraftError, PriorError
 from kvzip.pipeline.decode_extent import Decoded, ExtentDecoder, drain
 from kvzip.pipeline.decode_unit import OpenUnits
 from kvzip.pipeline.options import Progress, in_flight_budget
 from kvzip.pipeline.report import ChainRecord, Report
 from kvzip.pipeline.schedule import ChainPool
+from kvzip.pipeline.sink import Sink
 from kvzip.predict.prior import Prior
 from kvzip.streams.extent import Extent
 
@@ -66,7 +66,7 @@ class Opening:
         if start.version > 1:
             opening._find_draft()
         opening.shared.begun = True
-        opening._take_draft(draft)
+        opening.shared.take_draft(draft, where)
         return opening
 
     def next(self) -> Record:
@@ -82,29 +82,14 @@ class Opening:
         else:
             self.ahead = record
 
-    def _take_draft(self, draft: Draft | None) -> None:
-        if not self.shared.draft:
-            return
-        if draft is None:
-            where = self.reader.where
-            raise DraftError(
-                f"{where}: needs its draft; give the one it was made with by --draft (in Python: draft=)"
-            )
-        draft.require(self.shared.draft, self.reader.where)
-        self.shared.drafts = draft
-
     def _find_prior(self, prior: Prior | None) -> None:
         record = self.reader.next()
         if record.type == records.SHARED and holds_prior(record.payload):
             self.shared.add(record.payload, self.reader.where)
             self.embedded.append(record.offset)
             return
-        needs = f"{self.reader.where}: needs the prior {self.start.needs}"
-        if prior is None:
-            raise PriorError(f"{needs}; give its file with --prior (in Python: prior=)")
-        if prior.identity != self.start.needs:
-            raise PriorError(f"{needs}, the one given is {prior.identity}; give the right file with --prior")
-        self.shared.prior, self.ahead = prior, record
+        self.shared.take_prior(prior, self.reader.where)
+        self.ahead = record
 
 
 @dataclass
@@ -147,9 +132,8 @@ class Decompressor:
         if self.opening.start.source == SINGLE and self.report.members:
             raise reader.damaged(record.offset, "begins a second file where there must be one")
         self.index.members.append((record.offset, []))
-        digest = xxhash.xxh3_128()
         with self.create(member, self.report.members) as out:
-            sink = _Sink(out, digest, self)
+            sink = Sink(out, self.report, self.progress, lambda: reader.offset)
             sink.write(member.header)
             number = 0
             while number < len(member.extents):
@@ -161,10 +145,11 @@ class Decompressor:
                     number += 1
             drain(pool, sink.write, everything=True)
             end = reader.next()
-            if end.type != records.MEMBER_END or bytes(end.payload) != digest.digest():
+            if end.type != records.MEMBER_END or bytes(end.payload) != sink.digest.digest():
                 raise reader.damaged(end.offset, "does not match the file that was restored")
         self.report.members += 1
-        return digest.digest()
+        whole: bytes = sink.digest.digest()
+        return whole
 
     def _next(self, reader: RecordReader) -> Record:
         """The next record that is not a SHARED one; those are taken in."""
@@ -175,7 +160,7 @@ class Decompressor:
             record = reader.next()
         return record
 
-    def _extent(self, number: int, extent: Extent, first: Record, pool: ChainPool[Decoded], sink: _Sink) -> None:
+    def _extent(self, number: int, extent: Extent, first: Record, pool: ChainPool[Decoded], sink: Sink) -> None:
         reader = self.opening.reader
         decoder = ExtentDecoder(extent, self.opening.start, reader.where, self.opening.shared, self.observe)
         decoder.next_record = self._next
@@ -187,7 +172,7 @@ class Decompressor:
             seen = (ChainRecord(self.report.members, number, extent, *opened) for opened in decoder.opened)
             self.report.chains.extend(seen)
 
-    def _unit(self, number: int, member: Member, record: Record, pool: ChainPool[Decoded], sink: _Sink) -> int:
+    def _unit(self, number: int, member: Member, record: Record, pool: ChainPool[Decoded], sink: Sink) -> int:
         """Hand the blocks of a unit to the pool; return how many extents it has."""
         reader = self.opening.reader
         unit = Unit.from_bytes(record.payload, reader.where)
@@ -204,24 +189,6 @@ class Decompressor:
         for _ in decoder.read(reader, pool, self._next):
             drain(pool, sink.write)
         return unit.count
-
-
-@dataclass
-class _Sink:
-    """Where a member's bytes go: its digest, the report, and the file if there is one."""
-
-    out: BinaryIO | None
-    digest: Any
-    owner: Decompressor
-
-    def write(self, data: bytes | memoryview) -> None:
-        self.digest.update(data)
-        if self.out is not None:
-            self.out.write(data)
-        report = self.owner.report
-        report.source_bytes += len(data)
-        if self.owner.progress:
-            self.owner.progress(report.source_bytes, self.owner.opening.reader.offset)
 
 
 def decompress_members(

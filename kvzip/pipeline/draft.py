@@ -10,7 +10,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,14 @@ class Draft:
         """Close what is open."""
         self.files.close()
 
+    def first(self, tokens: int) -> Draft:
+        """The same cache, of its first ``tokens`` only."""
+        pieces = [
+            replace(piece, tokens=min(tokens, piece.tokens), load=partial(_first, piece.load, tokens))
+            for piece in self.pieces
+        ]
+        return Draft(pieces, self.where, self.files)
+
     def rows(self, extent: Extent) -> DraftRows | None:
         """What there is for the streams of an extent; None if it lacks one of them, or they are of another width."""
         if extent.opaque or not can_draft(extent.dtype) or extent.streams > len(self.places):
@@ -135,6 +143,10 @@ class Draft:
                 self.held.popitem(last=False)
         self.held.move_to_end(number)
         return self.held[number]
+
+
+def _first(load: Callable[[], NDArray[Any]], tokens: int) -> NDArray[Any]:
+    return np.ascontiguousarray(load()[:, :tokens])
 
 
 def open_draft(given: DraftGiven, threads: int = 0, layout: str | None = None, prior: Prior | None = None) -> Draft:

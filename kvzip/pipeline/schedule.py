@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from kvzip.files.signals import raise_lost
+from kvzip.pipeline.room import threads_that_fit
 
 T = TypeVar("T")
 
@@ -47,10 +48,14 @@ class ChainPool(Generic[T]):
         self.ready: deque[Callable[[], None]] = deque()
         self.news = threading.Condition()  # of ``ready``, ``ended`` and the result that the caller waits for
         self.ended = False
-        count = (threads or available_threads()) - 1
-        self.others = [threading.Thread(target=self._serve, name=f"kvzip-{n}", daemon=True) for n in range(count)]
-        for thread in self.others:
-            thread.start()
+        self.others: list[threading.Thread] = []
+        for number in range(1, threads_that_fit(threads or available_threads())):
+            thread = threading.Thread(target=self._serve, name=f"kvzip-{number}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system has none left: those that there are do
+                break
+            self.others.append(thread)
 
     def __enter__(self) -> ChainPool[T]:
         return self

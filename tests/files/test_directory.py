@@ -4,10 +4,12 @@
 
 import errno
 import os
+import sys
 
 import pytest
 
 from kvzip.errors import ContainerError, KvzipError, TargetError
+from kvzip.files import placement
 from kvzip.files.directory import DirectoryTarget
 from kvzip.files.members import member_parts
 
@@ -116,20 +118,44 @@ class TestDirectory:
         write_tree(path, {"new": b"2"}, force=True)
         assert os.listdir(path) == ["new"]
 
-    def test_the_old_one_comes_back_if_the_new_one_cannot_take_its_place(self, folder, monkeypatch):
-        path, rename, calls = folder / "tree", os.rename, []
+    def test_without_an_exchange_the_old_one_goes_aside(self, folder, monkeypatch):
+        path = folder / "tree"
+        monkeypatch.setattr(placement, "exchange", lambda first, second: False)
+        write_tree(path, {"old/a": b"1"})
+        write_tree(path, {"new": b"2"}, force=True)
+        assert os.listdir(path) == ["new"]
 
-        def fail_once(source, target):
+    @pytest.mark.parametrize("failing", [{2}, {2, 3}])
+    def test_the_old_one_comes_back_if_the_new_one_cannot_take_its_place(self, tmp_path, monkeypatch, failing):
+        """Or the line says where it is, if it cannot."""
+        path, rename, calls = tmp_path / "tree", os.rename, []
+
+        def fail(source, target):
             calls.append(source)
-            if len(calls) == 2:
+            if len(calls) in failing:
                 raise OSError(errno.EIO, "Input/output error")
             rename(source, target)
 
         write_tree(path, {"old": b"1"})
-        monkeypatch.setattr(os, "rename", fail_once)
-        with pytest.raises(TargetError):
+        monkeypatch.setattr(placement, "exchange", lambda first, second: False)
+        monkeypatch.setattr(os, "rename", fail)
+        with pytest.raises(TargetError) as caught:
             write_tree(path, {"new": b"2"}, force=True)
-        assert os.listdir(path) == ["old"]
+        (left,) = tmp_path.iterdir()
+        assert os.listdir(left) == ["old"]
+        assert (left == path) == (3 not in failing)
+        assert left == path or str(left) in str(caught.value)
+
+    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs renameat2")
+    def test_exchange(self, folder):
+        (folder / "a").write_bytes(b"1")
+        (folder / "b").mkdir()
+        if not placement.exchange(folder / "a", folder / "b"):
+            pytest.skip("not offered here")
+        assert (folder / "a").is_dir()
+        assert (folder / "b").read_bytes() == b"1"
+        with pytest.raises(FileNotFoundError):
+            placement.exchange(folder / "a", folder / "none")
 
     def test_one_that_appears_meanwhile_is_not_clobbered(self, folder):
         path = folder / "tree"

@@ -81,6 +81,7 @@ def compress(
     kvzip decompress dump.safetensors.kvz
     kvzip decompress -c dump.safetensors.kvz | sha256sum
     kvzip decompress -r --output-dir restored packed
+    kvzip decompress --salvage -o rescued.safetensors damaged.kvz
     """,
 )
 def decompress(
@@ -95,6 +96,9 @@ def decompress(
     skip_existing: o.SkipExisting = False,
     force: o.Force = False,
     remove: o.Remove = False,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="restore what a damaged container still holds, tell what it does not")
+    ] = False,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
     json: o.Json = False,
@@ -109,4 +113,4 @@ def decompress(
     from kvzip.files import inputs_of
 
     job = batch.Settings(output, output_dir, stdout, recursive, force, skip_existing, remove, quiet, verbose, json)
-    transform.decompress(inputs_of(inputs, files_from, null), job, o.threads_of(threads), prior, draft)
+    transform.decompress(inputs_of(inputs, files_from, null), job, o.threads_of(threads), prior, draft, salvage)

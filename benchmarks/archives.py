@@ -1,0 +1,72 @@
+"""What an archive is worth: `python benchmarks/archives.py NAME=DUMP,DUMP... [--write]`, a row for each set of dumps.
+
+Every archive is restored and compared. With --write the table goes into docs/archives.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import kvzip
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "archives.md"
+MARKS = "<!-- archives -->", "<!-- /archives -->"
+LEVELS = (3, 6)
+
+
+def measure(paths: Sequence[Path], level: int, threads: int) -> tuple[int, int, float, float]:
+    """Bytes of the containers apart and of the archive, seconds to pack and to unpack."""
+    with tempfile.TemporaryDirectory() as folder:
+        apart = [kvzip.compress(path, Path(folder, f"{n}.kvz"), level=level) for n, path in enumerate(paths)]
+        archive = Path(folder, "all.kva")
+        began = time.perf_counter()
+        kvzip.pack(paths, archive, level=level, threads=threads)
+        packed = time.perf_counter()
+        restored = kvzip.unpack(archive, Path(folder, "out"), threads=threads)
+        unpacked = time.perf_counter()
+        for path, again in zip(paths, restored, strict=True):
+            assert path.read_bytes() == again.read_bytes(), path
+        size = sum(report.container_bytes for report in apart)
+        return size, archive.stat().st_size, packed - began, unpacked - packed
+
+
+def table(sets: dict[str, list[Path]], threads: int) -> str:
+    """A row for each set and level."""
+    lines = [
+        "| dumps | MB | level | apart | archive | smaller | pack MB/s | unpack MB/s |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, paths in sets.items():
+        total = sum(path.stat().st_size for path in paths)
+        for level in LEVELS:
+            apart, archive, packing, unpacking = measure(paths, level, threads)
+            rates = f"{total / packing / 1e6:.0f} | {total / unpacking / 1e6:.0f}"
+            ratios = f"{total / apart:.3f}x | {total / archive:.3f}x | {apart / archive:.2f}x"
+            lines.append(f"| {name} | {total / 1e6:.1f} | {level} | {ratios} | {rates} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sets", nargs="+", metavar="NAME=DUMP,DUMP,...")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    sets = {}
+    for given in options.sets:
+        name, _, files = given.partition("=")
+        sets[name] = [Path(file) for file in files.split(",")]
+    text = table(sets, options.threads)
+    print(text)
+    if options.write:
+        page = PAGE.read_text("utf-8")
+        start, end = page.index(MARKS[0]) + len(MARKS[0]), page.index(MARKS[1])
+        PAGE.write_text(page[:start] + "\n" + text + page[end:], "utf-8")
+
+
+if __name__ == "__main__":
+    main()
