@@ -26,7 +26,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -42,6 +41,7 @@ MODES = {
 KERNELS = ("coder", "windows", "planes", "predict", "linear")
 READING = ("container", "streams", "dumps", "layouts", "files", "blocks", "pipeline")
 """Packages that read containers, beside the kernels."""
+SMALLEST = 1300  # bytes of a seed where kernels are in Python
 ROOM = 3 << 30  # bytes of address space beyond what the process has when it begins
 
 
@@ -64,6 +64,8 @@ def main() -> None:
     modes = chosen.mode or (["checked"] if chosen.files else list(MODES))
     for mode in modes:
         _run(mode, chosen, chosen.seconds // len(modes))
+    if chosen.files:
+        return
     finds = sorted(chosen.folder.glob("find-*"))
     print(f"{len(finds)} finds: {' '.join(map(str, finds))}" if finds else "no finds")
     raise SystemExit(bool(finds))
@@ -85,72 +87,83 @@ def _run(mode: str, chosen: Any, seconds: int) -> None:
 
 
 def _work(mode: str, chosen: Any) -> None:
-    """Fuzz in this process, whose environment has the mode."""
+    """Fuzz in this process, whose environment has the mode, or judge files."""
     import atheris
 
     with atheris.instrument_imports(include=["kvzip"], exclude=[] if mode == "plain" else _modules(KERNELS)):
         for name in ("kvzip.cli.check", "kvzip.cli.listing", *_modules((*KERNELS, *READING))):
             importlib.import_module(name)
-    from fuzzing.judge import Verdict, judge
-    from fuzzing.mutate import mutate
-    from fuzzing.seeds import Seeds
-
-    seeds = Seeds.read_from(chosen.folder / "seeds")
-    others = list(seeds.blobs.values())
     if mode == "trusting":
         _pass_over_checks()
-    for blob in others:  # kernels are compiled and loaded before time is taken and memory limited
-        with suppress(Verdict):
-            judge(blob, seeds.known, seeds.needs, measured=False, right=mode != "trusting")
-    _limit_memory()
-    finds = _Finds(chosen.folder, mode)
-
-    def judged(blob: bytes) -> None:
-        try:
-            judge(blob, seeds.known, seeds.needs, measured=bool(chosen.files), right=mode != "trusting")
-        except Verdict as verdict:
-            finds.keep(blob, str(verdict))
-
+    court = _Court(mode, chosen.folder, bool(chosen.files))
     if chosen.files:
         for path in chosen.files:
-            judged(path.read_bytes())
-            print(f"{path}: {finds.last or 'nothing found'}")
-            finds.last = ""
+            print(f"{path}: {court.verdict(path.read_bytes()) or 'nothing found'}")
         return
-
-    def custom(data: bytes, max_size: int, seed: int) -> bytes:
-        source = Random(seed)
-        if source.random() < 0.03:
-            return bytes(atheris.Mutate(data, max_size))
-        return mutate(data or source.choice(others), others, source)[:max_size]
-
+    court.prepare()
     corpus = chosen.folder / f"corpus-{mode}"
     corpus.mkdir(exist_ok=True)
-    flags = [
-        f"-max_total_time={chosen.seconds}", f"-seed={chosen.seed}", "-max_len=131072", "-timeout=120",
-        "-len_control=0", "-rss_limit_mb=0", "-reload=0", f"-artifact_prefix={finds.prefix}", "-print_final_stats=1",
-    ]  # fmt: skip
-    began = time.time()
-    atheris.Setup(["fuzz", *flags, str(corpus), str(chosen.folder / "seeds")], judged, custom_mutator=custom)
-    print(f"{mode}: {time.time() - began:.0f} s to begin with {len(others)} seeds", flush=True)
+    for blob in court.seeds:
+        (corpus / sha256(blob).hexdigest()).write_bytes(blob)
+    flags = {
+        "max_total_time": chosen.seconds, "seed": chosen.seed, "max_len": court.most, "timeout": 300,
+        "report_slow_units": 300, "len_control": 0, "rss_limit_mb": 0, "reload": 0, "artifact_prefix": court.prefix,
+        "print_final_stats": 1,
+    }  # fmt: skip
+    arguments = ["fuzz", *(f"-{name}={value}" for name, value in flags.items()), str(corpus)]
+    atheris.Setup(arguments, court.judge, custom_mutator=court.mutated)
     atheris.Fuzz()
 
 
-class _Finds:
-    """Inputs that must not do what they do: one of each kind is kept, and the search goes on."""
+class _Court:
+    """Judges the inputs of one mode. One input of each kind of find is kept, and the search goes on."""
 
-    def __init__(self, folder: Path, mode: str) -> None:
-        self.prefix = folder / f"find-{mode}-"
-        self.last = ""
+    def __init__(self, mode: str, folder: Path, measured: bool) -> None:
+        from fuzzing.mutate import MOST
+        from fuzzing.seeds import Seeds
 
-    def keep(self, blob: bytes, what: str) -> None:
-        """Write an input down, unless one like it is there."""
-        self.last = what
-        kind = sha256(re.sub(r"[0-9.]+|'.*'|b?\".*\"", "", what).encode()).hexdigest()[:10]
-        path = Path(f"{self.prefix}{kind}")
-        if not path.exists():
-            path.write_bytes(blob)
-            print(f"FIND {path}: {what}", flush=True)
+        self.mode, self.measured, self.prefix = mode, measured, folder / f"find-{mode}-"
+        self.all = Seeds.read_from(folder / "seeds")
+        self.most = SMALLEST if mode == "plain" else MOST
+        self.seeds = [blob for blob in self.all.blobs.values() if len(blob) <= self.most]
+
+    def prepare(self) -> None:
+        """Compile and load kernels before time is taken, and then limit memory."""
+        for blob in self.seeds if self.mode != "plain" else ():
+            self.verdict(blob)
+        _limit_memory()
+
+    def verdict(self, blob: bytes) -> str:
+        """What is wrong with what comes of an input, "" if nothing is."""
+        from fuzzing.judge import Verdict, judge
+
+        patience = 200.0 if self.mode == "plain" else 1.0
+        right = self.mode != "trusting"
+        try:
+            judge(blob, self.all.known, self.all.needs, measured=self.measured, right=right, patience=patience)
+        except Verdict as verdict:
+            return str(verdict)
+        return ""
+
+    def judge(self, blob: bytes) -> None:
+        """Judge an input; write it down if it is a find, unless one like it is there."""
+        if what := self.verdict(blob):
+            kind = sha256(re.sub(r"[0-9.]+|'.*'|\".*\"", "", what).encode()).hexdigest()[:10]
+            path = Path(f"{self.prefix}{kind}")
+            if not path.exists():
+                path.write_bytes(blob)
+                print(f"FIND {path}: {what}", flush=True)
+
+    def mutated(self, data: bytes, max_size: int, seed: int) -> bytes:
+        """Another input; a few are left to libFuzzer, which mixes in what comparisons asked for."""
+        import atheris
+
+        from fuzzing.mutate import mutate
+
+        source = Random(seed)
+        if source.random() < 0.03:
+            return bytes(atheris.Mutate(data, max_size))
+        return mutate(data or source.choice(self.seeds), self.seeds, source)[:max_size]
 
 
 def _modules(packages: Sequence[str]) -> list[str]:
