@@ -76,22 +76,30 @@ Work = Callable[[Job, Voice, list[Any], int, bool], Done]
 """Does a job; told what is read, which must not be written to, the number of threads, and whether to overwrite."""
 
 
-def run(inputs: Inputs, settings: Settings, verb: str, work: Work, threads: int, read: Sequence[str] = ()) -> None:
-    """Plan, do every job, go on after failures, report; raises SystemExit(1) at the end if some failed.
+Doing = Callable[[list[Job], Voice], list[Done]]
+"""Does all jobs and says what there is to say of each; what became of them, in order."""
 
-    Files ``read`` beside the inputs are never written to.
-    """
-    from kvzip.pipeline.schedule import available_threads
 
+def run(inputs: Inputs, settings: Settings, verb: str, do: Doing) -> None:
+    """Plan, do every job, go on after failures, report; raises SystemExit(1) at the end if some failed."""
     voice = Voice(settings.quiet, settings.verbose)
     jobs = _plan(inputs, settings, verb, voice)
-    sources = [*(job.source for job in jobs if job.source != "-"), *read]
-    batch = _Batch(settings, verb, work, sources, voice, threads or available_threads(), not read)
-    done = batch.run(jobs)
+    done = do(jobs, voice)
     failed = [one for one in done if one.error]
     _report(done, settings, voice, verb, to_stdout=any(job.target == "-" for job in jobs))
     if failed:
         raise SystemExit(1)
+
+
+def here(settings: Settings, verb: str, work: Work, threads: int, read: Sequence[str] = ()) -> Doing:
+    """On this machine, by ``work``. Files ``read`` beside the inputs are never written to."""
+    from kvzip.pipeline.schedule import available_threads
+
+    def do(jobs: list[Job], voice: Voice) -> list[Done]:
+        sources = [*(job.source for job in jobs if job.source != "-"), *read]
+        return _Batch(settings, verb, work, sources, voice, threads or available_threads(), not read).run(jobs)
+
+    return do
 
 
 def _plan(inputs: Inputs, settings: Settings, verb: str, voice: Voice) -> list[Job]:
@@ -205,13 +213,7 @@ class _Batch:
             self._fail(job, error)
 
     def _do(self, job: Job, voice: Voice, threads: int) -> Done:
-        force = self.settings.force
-        if self.settings.skip_existing and job.target != "-" and _is_there(job.target):
-            if is_done(job, self.verb == "decompress"):
-                voice.say(f"skipped, there already: {shown(job.target)}", detail=True)
-                return Done(job, skipped="there already")
-            force = force or may_replace(job, self.verb == "decompress")
-        return self.work(job, voice, self.sources, threads, force)
+        return attempt(job, self.settings, self.verb, self.work, voice, self.sources, threads)
 
     def _settle(self, most: int) -> None:
         """Take the results of the first jobs that wait, until no more than so many do."""
@@ -255,6 +257,19 @@ class _Batch:
 
     def _standing(self, total: int) -> str:
         return f"{len(self.done)} of {total} files"
+
+
+def attempt(
+    job: Job, settings: Settings, verb: str, work: Work, voice: Voice, sources: list[Any], threads: int
+) -> Done:
+    """Do a job, unless its output is there already and that is to be left alone."""
+    force = settings.force
+    if settings.skip_existing and job.target != "-" and _is_there(job.target):
+        if is_done(job, verb == "decompress"):
+            voice.say(f"skipped, there already: {shown(job.target)}", detail=True)
+            return Done(job, skipped="there already")
+        force = force or may_replace(job, verb == "decompress")
+    return work(job, voice, sources, threads, force)
 
 
 def _is_there(target: Any) -> bool:

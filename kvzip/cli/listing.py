@@ -13,9 +13,11 @@ import xxhash
 
 from kvzip.cli.voice import Voice
 from kvzip.container import records
+from kvzip.container.indexed import read_index, read_members
 from kvzip.container.records import RecordReader, starts_archive, starts_container
 from kvzip.container.shared import holds_draft
-from kvzip.container.structures import SINGLE, BlockHead, Member, Start
+from kvzip.container.spans import Spans, spans_of
+from kvzip.container.structures import SINGLE, Index, Member, Start
 from kvzip.container.unit import Unit
 from kvzip.dumps.safetensors import Header, parse_header, read_header
 from kvzip.errors import ContainerError, DumpError, KvzipError
@@ -112,7 +114,9 @@ def listings(name: str) -> list[Listing]:
         if starts_archive(source.file):
             return list(_archive(source))
         if starts_container(source.file):
-            return _container(source.file, source.name)
+            with ExitStack() as opened:
+                file = source.file if source.file.seekable() else kept(source.file, opened)
+                return _container(file, source.name)
         return [_dump(source)]
 
 
@@ -153,55 +157,21 @@ class _Union:
     names: list[str] = field(default_factory=list)
 
 
-@dataclass
 class _Reading:
-    """A container's records as they come; nothing is decoded."""
+    """A container's files one after the other; no block is read."""
 
-    where: str
-    start: Start
-    found: list[Listing] = field(default_factory=list)
-    unions: list[_Union] = field(default_factory=list)
-    of_extent: dict[int, _Union] = field(default_factory=dict)  # of the member being read
-    spent: dict[int, int] = field(default_factory=dict)
-    member: Member | None = None
-    record_bytes: int = 0
-    draft: str = ""
+    def __init__(self, where: str, start: Start, draft: str) -> None:
+        self.where, self.start, self.draft = where, start, draft
+        self.unions: list[_Union] = []
 
-    def begin(self, payload: memoryview) -> None:
-        """A MEMBER record."""
-        self.member = Member.from_bytes(payload, self.where)
-        self.spent, self.of_extent, self.record_bytes = {}, {}, len(payload)
-
-    def unite(self, payload: memoryview) -> None:
-        """A UNIT record."""
-        union = _Union(Unit.from_bytes(payload, self.where), len(self.unions))
-        self.unions.append(union)
-        for extent in range(union.unit.first, union.unit.first + union.unit.count):
-            self.of_extent[extent] = union
-
-    def spend(self, payload: memoryview) -> None:
-        """A BLOCK record: shared out by size among the extents of a unit."""
-        head, coded = BlockHead.split(payload, self.where)
-        union = self.of_extent.get(head.extent)
-        extents = [head.extent]
-        if union and self.member:
-            extents = list(
-                range(union.unit.first, min(union.unit.first + union.unit.count, len(self.member.extents)))
-            )
-        sizes = [self.member.extents[n].nbytes if union and self.member else 1 for n in extents]
-        for number, size in zip(extents, sizes, strict=True):
-            self.spent[number] = self.spent.get(number, 0) + len(coded) * size // max(1, sum(sizes))
-
-    def end(self) -> None:
-        """A MEMBER_END record: fill in the member's tensors and what their blocks take."""
-        assert self.member is not None
-        member = self.member
-        packed = self.record_bytes + sum(self.spent.values())
+    def listing(self, member: Member, record_bytes: int, spans: Spans) -> Listing:
+        """A file's tensors and what their blocks take."""
+        spent, of_extent = self._shares(member, spans)
+        packed = record_bytes + sum(spans.packed.values())
         listing = Listing(self.where, member.name, member.size, packed, self.start.level)
         listing.prior, listing.draft = self.start.needs, self.draft
-        self.found.append(listing)
         if not member.header:
-            return
+            return listing
         header = parse_header(member.header, self.where)
         _fill(listing, header, member.name or self.where.removesuffix(".kvz"))
         at = 0
@@ -209,16 +179,32 @@ class _Reading:
         for number, extent in enumerate(member.extents):
             starts[at, extent.nbytes] = number
             at += extent.nbytes
-        for row, entry in zip(listing.tensors, header.entries, strict=True):
-            number = starts.get((entry.start, entry.stop - entry.start), -1)
-            row.packed = self.spent.get(number)
-            if number in self.of_extent:
-                self.of_extent[number].names.append(f"{member.name}:{row.name}" if member.name else row.name)
-        for row, entry in zip(listing.tensors, header.entries, strict=True):
-            union = self.of_extent.get(starts.get((entry.start, entry.stop - entry.start), -1))
-            if union:
-                own = f"{member.name}:{row.name}" if member.name else row.name
-                row.needs = tuple(name for name in self._needs(union) if name != own)
+        numbers = [starts.get((entry.start, entry.stop - entry.start), -1) for entry in header.entries]
+        names = [f"{member.name}:{row.name}" if member.name else row.name for row in listing.tensors]
+        for row, number, name in zip(listing.tensors, numbers, names, strict=True):
+            row.packed = spent.get(number)
+            if number in of_extent:
+                of_extent[number].names.append(name)
+        for row, number, own in zip(listing.tensors, numbers, names, strict=True):
+            if number in of_extent:
+                row.needs = tuple(name for name in self._needs(of_extent[number]) if name != own)
+        return listing
+
+    def _shares(self, member: Member, spans: Spans) -> tuple[dict[int, int], dict[int, _Union]]:
+        """Bytes by extent, those of a unit shared out by size, and the units by extent."""
+        spent: dict[int, int] = {}
+        of_extent: dict[int, _Union] = {}
+        for first, size in spans.packed.items():
+            extents = [first]
+            if first in spans.units:
+                unit = spans.units[first]
+                extents = list(range(unit.first, min(unit.first + unit.count, len(member.extents))))
+                self.unions.append(_Union(unit, len(self.unions)))
+                of_extent.update(dict.fromkeys(extents, self.unions[-1]))
+            whole = sum(member.extents[number].nbytes for number in extents)
+            for number in extents:
+                spent[number] = size * member.extents[number].nbytes // max(1, whole)
+        return spent, of_extent
 
     def _needs(self, union: _Union) -> list[str]:
         """The names of a unit's tensors and of those it refers to, the earliest unit first."""
@@ -245,29 +231,29 @@ def _archive(source: FileSource) -> Iterator[Listing]:
 
 
 def _container(file: BinaryIO, where: str) -> list[Listing]:
-    """Read every record but decode none."""
+    """Read the records at its ends, and of units; decode nothing."""
     reader = RecordReader(file, where)
     first = reader.next()
     if first.type != records.START:
         raise reader.damaged(first.offset, "should be the first one")
-    reading = _Reading(where, Start.from_bytes(first.payload, where))
-    while True:
-        record = reader.next()
-        if record.type == records.MEMBER:
-            reading.begin(record.payload)
-        elif record.type == records.BLOCK and reading.member:
-            reading.spend(record.payload)
-        elif record.type == records.UNIT and reading.member and reading.start.version > 1:
-            reading.unite(record.payload)
-        elif record.type == records.SHARED and reading.start.version > 1:
-            if holds_draft(record.payload):
-                reading.draft = xxhash.xxh3_128_hexdigest(record.payload)
-        elif record.type == records.MEMBER_END and reading.member:
-            reading.end()
-        elif record.type == records.INDEX:
-            reader.finish(record.offset)
-            if reading.start.source == SINGLE and reading.found:
-                reading.found[0].container_bytes = reader.offset
-            return reading.found
-        else:
-            raise reader.damaged(record.offset, "is out of place")
+    start = Start.from_bytes(first.payload, where)
+    index = read_index(file, where, start.version)
+    members = read_members(file, where, index)
+    reading = _Reading(where, start, _draft(file, where, index))
+    spans = spans_of(file, where, start, index, members)
+    found = []
+    for member, part, (at, _) in zip(members, spans, index.members, strict=True):
+        record = RecordReader.at(file, where, at).next()
+        found.append(reading.listing(member, len(record.payload), part))
+    if start.source == SINGLE and found:
+        found[0].container_bytes = file.seek(0, 2)
+    return found
+
+
+def _draft(file: BinaryIO, where: str, index: Index) -> str:
+    """The digest of what a container's draft must be, which is among its first two shared records."""
+    for offset in index.shared[:2]:
+        record = RecordReader.at(file, where, offset).next()
+        if record.type == records.SHARED and holds_draft(record.payload):
+            return xxhash.xxh3_128_hexdigest(record.payload)
+    return ""

@@ -77,6 +77,12 @@ Prior = Annotated[str | None, _setting("--prior", "PRIOR", "a trained prior; bui
 EmbedPrior = Annotated[
     bool, typer.Option("--embed-prior", help="put the trained prior into the container", rich_help_panel="Estimator")
 ]
+Scheduler = Annotated[
+    str | None, typer.Option("--scheduler", metavar="ADDRESS", help="give the files to a cluster of dask.distributed")
+]
+Workers = Annotated[
+    str | None, typer.Option("--workers", metavar="N", help="or to N processes of dask here; 0: one a core")
+]
 NeededPrior = Annotated[
     str | None, typer.Option("--prior", metavar="FILE.kvp", help="the trained prior that the containers need")
 ]
@@ -107,6 +113,12 @@ def _option(name: str) -> str:
 def threads_of(text: str) -> int:
     """The number of threads, from an option or the environment."""
     return int(whole("-T, --threads", text, "KVZIP_THREADS"))
+
+
+def fleet_of(scheduler: str | None, workers: str | None) -> tuple[str | None, int] | None:
+    """The scheduler or the number of local workers that files are given to; None to do them here."""
+    count = whole("--workers", workers)
+    return None if scheduler is None and count is None else (scheduler, count or 0)
 
 
 def level_of(text: str) -> int:

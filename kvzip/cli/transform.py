@@ -6,12 +6,12 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kvzip.cli.batch import Done, Settings, line, run
+from kvzip.cli.batch import Done, Settings, Work, here, line, run
 from kvzip.cli.voice import Voice
 from kvzip.container.records import starts_container
 from kvzip.errors import KvzipError, OptionError
@@ -19,56 +19,75 @@ from kvzip.files import FileSource, Inputs, Job, StreamTarget, Url, file_target,
 from kvzip.files.faults import shown
 
 
-def compress(inputs: Inputs, settings: Settings, choices: dict[str, Any], draft: str | None = None) -> None:
+def compress(
+    inputs: Inputs,
+    settings: Settings,
+    choices: dict[str, Any],
+    draft: str | None = None,
+    fleet: tuple[str | None, int] | None = None,
+) -> None:
     """Compress every input; raises SystemExit(1) at the end if some failed."""
-    from kvzip.api import opened_draft, trained
     from kvzip.pipeline.options import Options
 
     Options.make(**choices)
     _check_layout(choices["layout"])
-    with opened_draft(draft, choices["threads"], trained(choices)) as drafts:
-        options = Options.make(**choices, draft=drafts)
-        run(
-            inputs,
-            settings,
-            "compress",
-            lambda job, voice, sources, threads, force: _compress_one(
-                job, replace(settings, force=force), replace(options, threads=threads), voice, sources
-            ),
-            options.threads,
-            () if draft is None else (draft,),
-        )
+    _transform("compress", inputs, settings, choices, draft, fleet)
 
 
 def decompress(
     inputs: Inputs,
     settings: Settings,
-    threads: int,
-    prior: str | None = None,
+    choices: dict[str, Any],
     draft: str | None = None,
-    salvage: bool = False,
+    fleet: tuple[str | None, int] | None = None,
 ) -> None:
     """Restore every input, or what is left of it; raises SystemExit(1) at the end if some failed."""
-    from kvzip.api import opened_draft
+    from kvzip.pipeline.options import Options
+
+    Options.make(threads=choices["threads"])
+    if choices["salvage"] and settings.remove:
+        raise OptionError("--salvage and --rm exclude each other: a damaged container may still be of use")
+    _transform("decompress", inputs, settings, choices, draft, fleet)
+
+
+def _transform(
+    verb: str,
+    inputs: Inputs,
+    settings: Settings,
+    choices: dict[str, Any],
+    draft: str | None,
+    fleet: tuple[str | None, int] | None,
+) -> None:
+    """Do every input on this machine or, if a fleet is named by scheduler or number of workers, there."""
+    if fleet is not None:
+        from kvzip.cli.spread import spread
+
+        run(inputs, settings, verb, spread(verb, settings, choices, draft, *fleet))
+        return
+    with worker(verb, settings, choices, draft) as work:
+        run(inputs, settings, verb, here(settings, verb, work, choices["threads"], () if draft is None else (draft,)))
+
+
+@contextmanager
+def worker(verb: str, settings: Settings, choices: dict[str, Any], draft: str | None) -> Iterator[Work]:
+    """What does one job, the draft open. ``choices`` are a compression's options; else threads, prior, salvage."""
+    from kvzip.api import opened_draft, trained
     from kvzip.cli.salvage import salvage_one
     from kvzip.pipeline.options import Options
     from kvzip.pipeline.prior_file import read_prior
 
-    Options.make(threads=threads)
-    if salvage and settings.remove:
-        raise OptionError("--salvage and --rm exclude each other: a damaged container may still be of use")
-    one = salvage_one if salvage else _decompress_one
-    known = None if prior is None else read_prior(prior)
-    with opened_draft(draft, threads, known) as drafts:
-        run(
-            inputs,
-            settings,
-            "decompress",
-            lambda job, voice, sources, few, force: one(
-                job, replace(settings, force=force), few, (known, drafts), voice, sources
-            ),
-            threads,
-            () if draft is None else (draft,),
+    if verb == "compress":
+        with opened_draft(draft, choices["threads"], trained(choices)) as drafts:
+            options = Options.make(**choices, draft=drafts)
+            yield lambda job, voice, sources, threads, force: _compress_one(
+                job, replace(settings, force=force), replace(options, threads=threads), voice, sources
+            )
+        return
+    one = salvage_one if choices.get("salvage") else _decompress_one
+    known = None if choices["prior"] is None else read_prior(choices["prior"])
+    with opened_draft(draft, choices["threads"], known) as drafts:
+        yield lambda job, voice, sources, threads, force: one(
+            job, replace(settings, force=force), threads, (known, drafts), voice, sources
         )
 
 

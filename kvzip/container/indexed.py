@@ -21,7 +21,9 @@ def read_index(file: BinaryIO, where: str, version: int) -> Index:
     record = RecordReader.at(file, where, at).next()
     if record.type != records.INDEX:
         raise ContainerError(f"{where}: the trailer points to no index; the container is damaged")
-    return Index.from_bytes(record.payload, where, version)
+    index = Index.from_bytes(record.payload, where, version)
+    index.offset = at
+    return index
 
 
 def read_members(file: BinaryIO, where: str, index: Index) -> list[Member]:

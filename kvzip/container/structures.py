@@ -167,6 +167,7 @@ class Index:
     shared: list[int] = field(default_factory=list)
     units: list[int] = field(default_factory=list)
     digest: bytes = bytes(16)
+    offset: int = 0  # of the record itself, once it is read
 
     def to_bytes(self, version: int = FORMAT_VERSION) -> bytes:
         """The payload; offsets are written as differences, since they only grow."""

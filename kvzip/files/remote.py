@@ -18,7 +18,7 @@ from kvzip.files.faults import shown
 from kvzip.files.guarded import BUFFER, GuardedWriter
 from kvzip.files.url import Url, reaching
 
-FIRST, LARGEST = 1 << 16, 1 << 23  # bytes asked for at once
+FIRST, LARGEST = 1 << 14, 1 << 23  # bytes asked for at once
 AHEAD = 1 << 20  # from this size on the next piece is asked for while this one is used
 PART = 1 << 23  # bytes of an upload's part
 

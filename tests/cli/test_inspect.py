@@ -21,7 +21,7 @@ TOTALS = {
     "bits_per_value", "ratio", "drafted", "exact",
 }  # fmt: skip
 STREAM = (TOTALS - {"ratio"}) | {"member", "extent", "layer", "kind", "head", "dtype"}
-DONE = {"source", "target", "source_bytes", "target_bytes", "seconds", "skipped", "error"}
+DONE = {"source", "target", "source_bytes", "target_bytes", "seconds", "skipped", "error", "lost"}
 TENSORS = ["layers.0.key", "layers.0.value", "layers.1.key", "layers.1.value"]
 
 
@@ -60,7 +60,9 @@ def test_keys_of_test(inside, dump, container):
     run = inside("test", "--json", "c.safetensors.kvz", "none")
     assert run.code == 1
     assert [row["ok"] for row in run.json["files"]] == [True, False]
-    assert [set(row) for row in run.json["files"]] == [{"file", "ok", "container_bytes", "source_bytes", "error"}] * 2
+    assert [set(row) for row in run.json["files"]] == [
+        {"file", "ok", "container_bytes", "source_bytes", "error", "lost"}
+    ] * 2
 
 
 def test_keys_of_list(inside, dump, container):

@@ -17,6 +17,7 @@ from kvzip.cli.verbatim import Verbatim
     kvzip compress dump.safetensors
     kvzip compress -9 --verify --rm dump.safetensors
     kvzip compress -r --output-dir packed dumps
+    kvzip compress -r --output-dir s3://bucket/kvz --scheduler tcp://host:8786 s3://bucket/dumps
     kvzip compress -1 -c dump.safetensors | ssh host 'cat > dump.safetensors.kvz'
     """,
 )
@@ -32,6 +33,8 @@ def compress(
     files_from: o.FilesFrom = None,
     null: o.Null = False,
     skip_existing: o.SkipExisting = False,
+    scheduler: o.Scheduler = None,
+    workers: o.Workers = None,
     force: o.Force = False,
     remove: o.Remove = False,
     verify: Annotated[bool, typer.Option("--verify", help="decode what was written and compare")] = False,
@@ -72,7 +75,8 @@ def compress(
     chosen = o.choices(values, "verify", "embed_prior")
     extra = {} if block_size is None else {"block_log2": block_log2(block_size)}
     job = batch.Settings(output, output_dir, stdout, recursive, force, skip_existing, remove, quiet, verbose, json)
-    transform.compress(inputs_of(inputs, files_from, null), job, chosen | extra, draft)
+    fleet = o.fleet_of(scheduler, workers)
+    transform.compress(inputs_of(inputs, files_from, null), job, chosen | extra, draft, fleet)
 
 
 @app.command(
@@ -94,6 +98,8 @@ def decompress(
     files_from: o.FilesFrom = None,
     null: o.Null = False,
     skip_existing: o.SkipExisting = False,
+    scheduler: o.Scheduler = None,
+    workers: o.Workers = None,
     force: o.Force = False,
     remove: o.Remove = False,
     salvage: Annotated[
@@ -113,4 +119,5 @@ def decompress(
     from kvzip.files import inputs_of
 
     job = batch.Settings(output, output_dir, stdout, recursive, force, skip_existing, remove, quiet, verbose, json)
-    transform.decompress(inputs_of(inputs, files_from, null), job, o.threads_of(threads), prior, draft, salvage)
+    choices = {"threads": o.threads_of(threads), "prior": prior, "salvage": salvage}
+    transform.decompress(inputs_of(inputs, files_from, null), job, choices, draft, o.fleet_of(scheduler, workers))
