@@ -11,10 +11,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from publish import between
+
 import kvzip
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "archives.md"
-MARKS = "<!-- archives -->", "<!-- /archives -->"
 LEVELS = (3, 6)
 
 
@@ -63,9 +64,7 @@ def main() -> None:
     text = table(sets, options.threads)
     print(text)
     if options.write:
-        page = PAGE.read_text("utf-8")
-        start, end = page.index(MARKS[0]) + len(MARKS[0]), page.index(MARKS[1])
-        PAGE.write_text(page[:start] + "\n" + text + page[end:], "utf-8")
+        PAGE.write_text(between(PAGE.read_text("utf-8"), "archives", lambda _: f"\n{text}\n"), "utf-8")
 
 
 if __name__ == "__main__":

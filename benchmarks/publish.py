@@ -1,6 +1,7 @@
 """Make all that the documents show of runs out of their data: ``docs/benchmarks.json`` and ``docs/scaling.json``.
 
-Tables of docs/benchmarks.md, the picture docs/ratio-speed.svg, the table of levels in README. Nothing is measured.
+Tables of docs/benchmarks.md and docs/fleets.md, the picture docs/ratio-speed.svg, the table of levels in README.
+Nothing is measured.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import scaling_report
+import sizing
 from checkout import ROOT
 from plot import ratio_speed
 from report import markdown, summary
@@ -40,7 +42,7 @@ def main() -> None:
 
 def documents(result: dict[str, Any], scaling: dict[str, Any] | None) -> dict[Path, str]:
     """Return each document's whole text."""
-    page, readme = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
+    page, readme, fleets = ROOT / "docs" / "benchmarks.md", ROOT / "README.md", ROOT / "docs" / "fleets.md"
     text = between(page.read_text("utf-8"), "benchmarks", lambda _: f"\n{markdown(result)}\n")
     return {
         page: between(text, "scaling", lambda _: f"\n{scaling_report.markdown(scaling)}\n"),
@@ -49,6 +51,7 @@ def documents(result: dict[str, Any], scaling: dict[str, Any] | None) -> dict[Pa
             "results",
             lambda old: TABLE.sub(lambda found: summary(found[0], result) + "\n", old),
         ),
+        fleets: between(fleets.read_text("utf-8"), "sizing", lambda _: f"\n{sizing.markdown(result)}\n"),
         ROOT / "docs" / "ratio-speed.svg": ratio_speed(result["dumps"][0]),
     }
 
