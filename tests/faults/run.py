@@ -65,8 +65,7 @@ def main() -> None:
             if not given.names or any(name.startswith(wanted) for wanted in given.names):
                 before = time.monotonic()
                 failed += through(trials, case, given.clock, random)
-                print(f"{name}: {time.monotonic() - before:.0f} s", flush=True)
-    print(table(trials))
+                print(f"{name}: {time.monotonic() - before:.0f} s\n{table(trials)}", flush=True)
     print(f"{len(failed)} failed; {time.monotonic() - began:.0f} s, seed {given.seed}")
     if given.lines:
         lines = {kind: sorted(said) for kind, said in trials.lines.items()}

@@ -12,7 +12,8 @@ from tests.faults.harness import ENDING
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_lost(trials, all_cases, random, name):
-    for trial in trials.all_of(all_cases[name], 1, random):
+    one_of_each = list(trials.all_of(all_cases[name], 1, random))
+    for trial in random.sample(one_of_each, 14):
         trials.attempt(all_cases[name], trial)
 
 
