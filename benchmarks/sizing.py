@@ -1,4 +1,4 @@
-"""What terabytes of caches cost: core hours, hours on some cores and bytes saved, out of the measured rates of a dump."""
+"""What terabytes of caches cost: core hours, hours on some cores, bytes saved, out of the measured rates of a dump."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def markdown(data: dict[str, Any]) -> str:
     """The table."""
     (dump,) = [each for each in data["dumps"] if each["name"] == DUMP]
     lines = [
-        f"| caches | level | stored | saved | compress: core hours | on {CORES} cores | restore: core hours | on {CORES} cores |",
+        f"| caches | level | stored | saved | compress, core hours | on {CORES} | restore, core hours | on {CORES} |",
         "|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for amount in AMOUNTS:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
-TUTORIALS = [ROOT / "docs" / name for name in ("first-steps.md", "pipelines.md", "fleets.md", "archives.md", "serving.md")]
+TUTORIALS = [
+    ROOT / "docs" / name for name in ("first-steps.md", "pipelines.md", "fleets.md", "archives.md", "serving.md")
+]
 FIXTURE = Path("fixtures/real/prose_bf16.safetensors")
 OTHERS = ("chat_bf16.safetensors", "chat_bf16_draft-int8.safetensors")
 
