@@ -1,4 +1,4 @@
-"""What terabytes of caches cost: core hours, hours on some cores, bytes saved, out of the measured rates of a dump."""
+"""What terabytes of caches cost: core hours, hours on some cores and bytes saved, by the measured rates of a dump."""
 
 from __future__ import annotations
 

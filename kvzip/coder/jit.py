@@ -15,6 +15,7 @@ import atexit
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,14 @@ import numba
 from numba import njit
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
+
+from kvzip.errors import UnsupportedError
+
+if sys.byteorder != "little":
+    raise UnsupportedError(
+        "this machine is big-endian, and kvzip's kernels take the bytes of numbers as little-endian ones have them; "
+        "use another"
+    )
 
 config: Any = numba.config  # its attributes are made at run time
 _PRIVATE = "kvzip-"  # a folder named so ends with the process
