@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/demo
 SECONDS ?= 3600
 
-.PHONY: demo check bench fuzz format clean
+.PHONY: demo check integrations bench fuzz format clean
 
 $(BIN)/kvzip: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -26,6 +26,12 @@ check: $(BIN)/kvzip
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest --durations=10
+
+# Extras and servers that are too much for every run: zarr and dask arrays, clusters, a real S3 server on loopback.
+integrations: $(BIN)/kvzip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dask,numcodecs,remote]' \
+		aiohttp dask 'moto[server]' s3fs
+	$(BIN)/python -m pytest tests/files/test_remote.py tests/fleet tests/integrations
 
 bench: $(BIN)/kvzip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
