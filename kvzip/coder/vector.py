@@ -31,7 +31,6 @@ from kvzip.coder.memory import place_of
 from kvzip.coder.vector_text import TEXT
 
 WIDTH = 16
-OLDEST_LLVM = 20  # that reads the text, which llvmlite has since Numba 0.62
 _LIMITS = {"0": 0, "256": 256}  # what KVZIP_VECTORS may set
 _NEEDED = {512: ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi2"), 256: ("avx2",)}
 
@@ -39,8 +38,6 @@ _NEEDED = {512: ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi2"), 
 def _usable() -> int:
     """The widest registers that the kernels can use: 0 unless they are compiled, unchecked, for this very CPU."""
     config: Any = numba.config
-    if llvm.llvm_version_info[0] < OLDEST_LLVM:
-        return 0
     most = _LIMITS.get(os.environ.get("KVZIP_VECTORS", ""), 512)
     if config.DISABLE_JIT or config.BOUNDSCHECK or config.CPU_NAME:
         return 0
