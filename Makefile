@@ -25,7 +25,7 @@ check: $(BIN)/kvzip
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --durations=10
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal --durations=10
 
 # Extras and servers that are too much for every run: zarr and dask arrays, clusters, a real S3 server on loopback.
 integrations: $(BIN)/kvzip

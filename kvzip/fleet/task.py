@@ -22,7 +22,7 @@ class Task:
 
     def __call__(self, job: Job) -> tuple[Done, list[str]]:
         """What became of a file, and the lines to say of it; an error of ours is an outcome, others are raised."""
-        from kvzip.cli.transform import worker
+        from kvzip.cli.work import worker
 
         voice = _Lines(self.settings)
         try:

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Any, overload
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, overload
 
 from kvzip.streams.extent import OPAQUE_ROW, Extent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Axes = tuple[tuple[str, int], ...]
 GROUP_BYTES = 1 << 20  # a slab is shared out among blocks of about this size or larger
@@ -189,6 +189,8 @@ def _stream_steps(axes: Axes, slab: Slab) -> list[tuple[int, int]]:
 
 def gather(extent: Extent, slab: Slab, data: Any) -> NDArray[Any]:
     """The slab's values as (streams, tokens, channels), contiguous; opaque data is one stream of rows."""
+    import numpy as np  # here: whoever lists a container counts its blocks and needs no arrays
+
     values = np.frombuffer(data, f"<u{extent.itemsize}")
     if extent.opaque:
         return values.reshape(1, *slab.shape)
@@ -208,6 +210,8 @@ def scatter(extent: Extent, slab: Slab, streams: NDArray[Any]) -> memoryview:
     order = _stream_major(extent.axes)
     box = streams.reshape([slab.shape[axis] for axis in order])
     back = [order.index(axis) for axis in range(len(order))]
+    import numpy as np
+
     return _bytes(np.ascontiguousarray(box.transpose(back)).reshape(-1))
 
 
@@ -223,7 +227,7 @@ def _whole(extent: Extent) -> Slab:
 
 def _bytes(values: NDArray[Any]) -> memoryview:
     """Flat contiguous values as bytes, not copied."""
-    return memoryview(values.view(np.uint8).data)
+    return memoryview(values.view("u1").data)
 
 
 @lru_cache(maxsize=256)

@@ -92,10 +92,10 @@ def large() -> Dump:
 
 
 def test_slow_codecs_go_over_a_part_if_time_is_short(large):
-    slow = codec("slow", compress=slowly(5e-7), slow=True)  # all: 6 s
+    slow = codec("slow", compress=slowly(2e-6), slow=True)  # all: 24 s
     began = time.perf_counter()
-    found = compare(large, [codec(), slow, peers.make("kvzip-1", "F16")], 1, 3, lambda text: None)
-    assert time.perf_counter() - began < 30
+    found = compare(large, [codec(), slow, peers.make("kvzip-1", "F16")], 1, 10, lambda text: None)
+    assert time.perf_counter() - began < 60
     quick, part, level = found.units
     assert quick.dump is level.dump is large
     assert quick.scale is None

@@ -140,7 +140,7 @@ def test_zsh_takes_its_script(desk):
     assert "whole\tlayers.0.key" in lines
 
 
-NUMBERS = {"N", "P", "X", "SIZE", "RATE", "N,N-M", "0.5..1", "0..0.999"}
+NUMBERS = {"ADDRESS", "N", "P", "X", "SIZE", "RATE", "N,N-M", "0.5..1", "0..0.999"}
 NAMED_FREELY = {"NAME", "NAMES"}
 OF_A_FILE = {"TENSOR", "LAYER"}
 

@@ -55,7 +55,7 @@ def test_json_makes_way_for_data_on_standard_output(folder, dump, container):
 def test_keys_of_test(inside, dump, container):
     run = inside("test", "--json", "c.safetensors.kvz").quiet()
     row = {"file": "c.safetensors.kvz", "ok": True, "container_bytes": len(container), "source_bytes": len(dump)}
-    row["error"] = None
+    row |= {"error": None, "lost": []}
     assert run.json == {"command": "test", "files": [row]}
     run = inside("test", "--json", "c.safetensors.kvz", "none")
     assert run.code == 1

@@ -104,14 +104,14 @@ def test_a_link_to_a_folder(folder, inside):
 def test_a_file_that_came_meanwhile_stays(folder, inside, monkeypatch):
     (folder / "d").mkdir()
     (folder / "d" / "x.safetensors").write_bytes(dump_bytes())
-    from kvzip.cli import transform
+    from kvzip.cli import work
 
-    finish = transform._finish
+    finish = work._finish
 
     def arrive(*args, **named):
         (folder / "d" / "late.safetensors").write_bytes(dump_bytes(seed=1))
         return finish(*args, **named)
 
-    monkeypatch.setattr(transform, "_finish", arrive)
+    monkeypatch.setattr(work, "_finish", arrive)
     inside("compress", "--rm", "d")
     assert (folder / "d" / "late.safetensors").exists()

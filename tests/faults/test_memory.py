@@ -107,9 +107,9 @@ def test_no_thread_for_many_files_is_one_line(folder, monkeypatch, capsys):
 
 
 def test_a_file_for_which_there_is_no_memory_fails_alone(folder, monkeypatch, capsys):
-    from kvzip.cli import transform
+    from kvzip.cli import work
 
-    compress_one = transform._compress_one
+    compress_one = work._compress_one
 
     def fail(job, *rest):
         if "bad" in str(job.source):
@@ -118,7 +118,7 @@ def test_a_file_for_which_there_is_no_memory_fails_alone(folder, monkeypatch, ca
 
     (folder / "bad.safetensors").write_bytes(dump())
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(transform, "_compress_one", fail)
+    monkeypatch.setattr(work, "_compress_one", fail)
     with pytest.raises(SystemExit) as leaving:
         main(["compress", "-q", "bad.safetensors", "a.safetensors"])
     assert leaving.value.code == 1

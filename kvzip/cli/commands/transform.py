@@ -17,7 +17,7 @@ from kvzip.cli.verbatim import Verbatim
     kvzip compress dump.safetensors
     kvzip compress -9 --verify --rm dump.safetensors
     kvzip compress -r --output-dir packed dumps
-    kvzip compress -r --output-dir s3://bucket/kvz --scheduler tcp://host:8786 s3://bucket/dumps
+    kvzip compress -r --output-dir packed --scheduler tcp://host:8786 dumps
     kvzip compress -1 -c dump.safetensors | ssh host 'cat > dump.safetensors.kvz'
     """,
 )
