@@ -191,9 +191,9 @@ def test_threads_are_those_the_process_may_use():
 def test_a_lock_that_an_interrupt_keeps_does_not_hold_up_the_end(monkeypatch):
     monkeypatch.setattr(schedule, "PATIENCE", 0.2)
     pool = schedule.ChainPool(3, 100)
+    pool.submit(0, 1, lambda: None)
+    pool.news.acquire()
     with pytest.raises(Interrupted), pool:
-        pool.submit(0, 1, lambda: None)
-        pool.news.acquire()
         raise Interrupted(signal.SIGTERM)
     pool.news.release()
     for thread in pool.others:
