@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future
@@ -18,6 +19,10 @@ from kvzip.files.signals import raise_lost
 from kvzip.pipeline.room import threads_that_fit
 
 T = TypeVar("T")
+PATIENCE = 10.0
+"""Seconds that threads have to end after an interrupt. Python runs a signal's handler also between taking a lock and
+entering the block that gives it back: a lock that is lost so, once in thousands of interrupts, must not hold up the
+end."""
 
 
 def available_threads() -> int:
@@ -67,8 +72,10 @@ class ChainPool(Generic[T]):
             self.ended = True
             self.ready.clear()
             self.news.notify_all()
+        ends_by_itself = kind is None or issubclass(kind, Exception)
+        deadline = None if ends_by_itself else time.monotonic() + PATIENCE
         for thread in self.others:
-            thread.join()
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     def submit(
         self,

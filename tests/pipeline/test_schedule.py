@@ -13,6 +13,7 @@ from contextlib import suppress
 import pytest
 
 from kvzip.files.signals import Interrupted, interruptible
+from kvzip.pipeline import schedule
 from kvzip.pipeline.schedule import ChainPool, available_threads
 
 
@@ -185,3 +186,16 @@ def test_threads_are_those_the_process_may_use():
             assert available_threads() == 1
         finally:
             os.sched_setaffinity(0, allowed)
+
+
+def test_a_lock_that_an_interrupt_keeps_does_not_hold_up_the_end(monkeypatch):
+    monkeypatch.setattr(schedule, "PATIENCE", 0.2)
+    pool = schedule.ChainPool(3, 100)
+    pool.submit(0, 1, lambda: None)
+    pool.news.acquire()
+    with pytest.raises(Interrupted), pool:
+        raise Interrupted(signal.SIGTERM)
+    pool.news.release()
+    for thread in pool.others:
+        thread.join(10)
+        assert not thread.is_alive()
