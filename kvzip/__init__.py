@@ -112,6 +112,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it lives (PEP 562)."""
+    if name == "fleet":
+        return import_module("kvzip.fleet")
     if name not in _HOMES:
         raise AttributeError(f"module 'kvzip' has no attribute {name!r}")
     module, attribute = _HOMES[name]

@@ -34,6 +34,14 @@ def dump(tmp_path):
     return path
 
 
+def test_every_public_name_is_there():
+    for name in kvzip.__all__:
+        assert getattr(kvzip, name) is not None
+    assert callable(kvzip.fleet.compress)
+    with pytest.raises(AttributeError):
+        _ = kvzip.no_such_name
+
+
 class ReadOnly:
     """A file object that can do nothing but read."""
 
