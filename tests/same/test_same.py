@@ -21,7 +21,6 @@ AROUND = {
     "locale": {"LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8", "PYTHONUTF8": "0"},
     "no locale": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     "time": {"TZ": "Asia/Kathmandu", "SOURCE_DATE_EPOCH": "1"},
-    "optimised": {"PYTHONOPTIMIZE": "2"},
     "threads of others": {"OMP_NUM_THREADS": "7", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "3"},
 }
 
